@@ -1,4 +1,4 @@
-"""Campaigns from Python: what the command line is made of, in one page.
+"""Campaigns from Python: the functions that the command line is built on.
 
     import hpcscientist
 
@@ -6,7 +6,7 @@
     campaign.to_pandas()[["idea_id", "status", "delta", "confirmed"]]
     hpcscientist.load_campaign("scratch/digits-1b2c").findings
 
-Errors are those of `hpcscientist.errors`, each one line that names the fix.
+Errors are those in `hpcscientist.errors`; each message is one line and names the fix.
 """
 
 from __future__ import annotations
@@ -50,30 +50,34 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A campaign in its run directory, running or ended. Everything is read anew each time.
+    """A campaign in its run directory, running or ended. Each access reads the files again.
 
-    What is asked of it raises RunDirectoryError where the run directory is damaged.
+    Methods and properties raise RunDirectoryError if the run directory is damaged.
     """
 
     path: Path
 
     @property
     def paths(self) -> RunPaths:
-        """Where its files lie."""
+        """The paths of its files."""
         return RunPaths(self.path)
 
     def status(self) -> dict[str, Any]:
-        """Return what `hpcsci status --json` prints: phase, counts, tokens, hours."""
+        """Return the content of `hpcsci status --json`: phase, counts, tokens, hours."""
         return status(self.paths, in_queue=standing_of(self.paths).in_queue)
 
     @property
     def ideas(self) -> tuple[Idea, ...]:
-        """All ideas in their order, set aside or not: proposals, parents, papers, seeds."""
-        read = (read_idea(self.paths.idea(i).idea) for i in read_state(self.paths).ideas)
+        """All ideas with a usable proposal, rejected ones too, in order of their numbers.
+
+        Each has its proposal, parents, papers and seed.
+        """
+        ideas = read_state(self.paths).in_order()
+        read = (read_idea(self.paths.idea(idea.idea_id).idea) for idea in ideas)
         return tuple(idea for idea in read if idea is not None)
 
     def results(self) -> Summary:
-        """Return what `hpcsci results` prints: a row for the baseline and for each ended idea."""
+        """Return the content of `hpcsci results`: a row for the baseline and each ended idea."""
         return read_rows(self.paths)
 
     @property
@@ -83,17 +87,18 @@ class Campaign:
         return tuple(sorted(rows, key=lambda row: abs(row.delta or 0.0), reverse=True))
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows of `results` as an Arrow table, nulls where nothing was measured."""
+        """Return the rows of `results` as an Arrow table; values not measured are null."""
         return export.as_arrow(self.results().rows)
 
     def to_pandas(self) -> Any:
-        """Return the rows of `results` as a pandas.DataFrame; `pip install pandas` first."""
+        """Return the rows of `results` as a pandas.DataFrame. Needs `pip install pandas`."""
         return self.to_arrow().to_pandas()
 
     def resume(self, observe: Observer = lambda event, state: None) -> Campaign:
-        """Go on with it to its end, whatever interrupted it; `observe` is told each event.
+        """Run the campaign to its end, whatever interrupted it, and return it.
 
-        One that a job drives is followed. Raises CampaignBusy, Interrupted, and what stops it.
+        `observe` is called with each event. If a Slurm job drives the campaign, this follows the
+        job. Raises CampaignBusy, Interrupted, and the error that stops the campaign.
         """
         with _driving(_settings({})):
             _in_turn(lambda: go_on(self.paths, observe))
@@ -101,12 +106,12 @@ class Campaign:
 
 
 def launch(observe: Observer = lambda event, state: None, **settings: Any) -> Campaign:
-    """Run a campaign to its end and return it; `hpcsci launch` with settings for options.
+    """Run a campaign to its end and return it, like `hpcsci launch`.
 
     `settings` are keys of the configuration, sections as dictionaries: `ideas=20`,
-    `model="search"`, `loop={"confirm": False}`. They go over HPCSCI_* variables and configuration
-    files. `observe` is told each event as it is recorded. Raises ConfigError, UsageError and what
-    stops a campaign.
+    `model="search"`, `loop={"confirm": False}`. They override HPCSCI_* variables and configuration
+    files. `observe` is called with each event as it is recorded. Raises ConfigError, UsageError,
+    and the error that stops the campaign.
     """
     found = _settings(settings)
     with _driving(found):
@@ -137,10 +142,10 @@ def begin(
     drive_it: Callable[[RunPaths], T],
     tell_of_it: Callable[[], None] = lambda: None,
 ) -> T:
-    """Make the run directory of a launch that was checked, and return what driving it comes to.
+    """Make the run directory of a checked launch, and return the result of `drive_it`.
 
-    Where the campaign never came to begin, the run directory goes again: its baseline fails before
-    anything was paid for, or Slurm refuses the driver's job.
+    The run directory is removed again if the campaign never really began: if its baseline fails and
+    no model reply costs anything, or if Slurm refuses the driver's job.
     """
     claimed = create_run_dir.claim(checked)
     tell_of_it()
@@ -148,12 +153,12 @@ def begin(
     try:
         return drive_it(claimed.paths)
     except BaselineFailed:
-        # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
+        # The campaign cannot go on, since its recipe is frozen. Keep what was paid for.
         if not checked.is_paid:
             claimed.undo()
         raise
     except SchedulerRefused:
-        if not claimed.paths.journal.exists():  # not even its driver was submitted
+        if not claimed.paths.journal.exists():  # no driver ever ran
             claimed.undo()
         raise
 
@@ -165,9 +170,9 @@ def go_on(
     detach: Callable[[str], None] | None = None,
     embedder: Embedder | None = None,
 ) -> CampaignState:
-    """Drive a campaign here, or follow the job that does; return its state at its end.
+    """Drive a campaign here, or follow the job that drives it; return its state at the end.
 
-    `embedder` is what a launch opened already; see `drive_by_job` for `detach`.
+    `embedder` is the one that the launch has already opened; see `drive_by_job` for `detach`.
     """
     if is_controlled(frozen.read(paths)):
         return drive_by_job(paths, observe, tell, detach)
@@ -175,7 +180,7 @@ def go_on(
 
 
 def _settings(given: Mapping[str, Any]) -> Settings:
-    """Return the settings of all layers, below those that are given."""
+    """Return the settings of all layers, overridden by the given ones."""
     flat = dict[str, Any]()
     for key, value in given.items():
         if isinstance(value, Mapping):
@@ -187,7 +192,9 @@ def _settings(given: Mapping[str, Any]) -> Settings:
 
 @contextmanager
 def _driving(settings: Settings) -> Iterator[None]:
-    """Have keys found where they lie, and those of endpoints kept, which a driver takes out."""
+    """Set the folder of keys, and restore the endpoint keys that a driver removes from the
+    environment.
+    """
     vault.use_root(default_private_root(settings))
     keys = {name: os.environ[name] for name in KEY_VARIABLES if name in os.environ}
     try:
@@ -197,7 +204,7 @@ def _driving(settings: Settings) -> Iterator[None]:
 
 
 def _in_turn(work: Callable[[], T]) -> T:
-    """Run work that has a loop of its own: in another thread where one runs, as in a notebook."""
+    """Run work that starts an event loop; in a thread if one already runs, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

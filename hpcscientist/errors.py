@@ -1,39 +1,40 @@
-"""The one exception tree. Every message is one line and names the fix.
+"""The exception tree. Every message is one line and names the fix.
 
     HpcsciError                  exit 1
-    ├── UsageError               exit 2   what the user gave is wrong
+    ├── UsageError               exit 2   the user's input is wrong
     │   ├── ConfigError                   hpcsci.toml, HPCSCI_* variables, command line
-    │   │   └── SiteError                 a site profile asks Slurm for what it must not
+    │   │   └── SiteError                 a site profile asks Slurm for something it must not
     │   ├── RecipeError                   a recipe's files, with file and line
-    │   ├── ModelSpecError                a --model that means nothing
-    │   ├── LibraryError                  a library of papers that cannot be made or read
-    │   └── NoRunDirectory                a folder given for a run directory that is none
+    │   ├── ModelSpecError                an invalid --model
+    │   ├── LibraryError                  a library of papers cannot be made or read
+    │   └── NoRunDirectory                the given folder is no run directory
     ├── ModelError                        a language model could not be used
     │   ├── EndpointError                 unreachable, refused, or out of retries
     │   ├── ReplyError                    no usable reply to this request
-    │   │   └── ContextOverflow           it is longer than the model's context
+    │   │   └── ContextOverflow           the request is longer than the model's context
     │   ├── NoEmbedder                    no folder of an embedding model (a ConfigError too)
     │   └── PlaybookExhausted             no recorded reply is left for this call
     ├── ServingError                      open weights could not be served here
-    │   ├── WeightsError                  weights, tokenizer or template are not whole (see also
+    │   ├── WeightsError                  weights, tokenizer or template are incomplete (see also
     │   │                                 NoWeights, a UsageError too: there is no such folder)
-    │   └── PlaneLost                     the model plane ended while it was in use
-    ├── OutOfReach                        a service of the literature cannot be asked now
+    │   └── PlaneLost                     the model server ended while it was in use
+    ├── OutOfReach                        a literature service does not answer now
     ├── CampaignError
     │   ├── CampaignBusy                  another driver runs this campaign
     │   ├── RunDirectoryError             the run directory cannot be read or written (see also
     │   │                                 NoRunDirectory, which is both)
+    │   │   └── IdeaDamaged               an idea's files differ from what the journal recorded
     │   ├── DiskFull                      no space left; nothing recorded was lost
     │   ├── BaselineFailed                the reference code does not run
-    │   ├── BaselineNoisy                 it runs, and what it gives differs too much
-    │   ├── SplitGuarded                  a trial on the test split that nobody was let to
-    │   └── MachineTrouble                trials were lost again and again; resume tries them anew
+    │   ├── BaselineNoisy                 the baseline varies too much, by seed or over time
+    │   ├── SplitGuarded                  the journal does not allow a trial on the test split
+    │   └── MachineTrouble                repeated machine failures; resume tries again
     ├── SchedulerError                    Slurm could not be used
-    │   ├── SchedulerSilent               it does not answer; it may later
-    │   └── SchedulerRefused              it answered no
+    │   ├── SchedulerSilent               Slurm does not answer; it may later
+    │   └── SchedulerRefused              Slurm refused the request
     └── Interrupted              exit 130 stopped by a signal or by `hpcsci cancel`
 
-What a trial did is never an exception: see `hpcscientist.records.trial`.
+A failed trial is never an exception, but an outcome: see `hpcscientist.records.trial`.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from pathlib import Path
 
 
 class HpcsciError(Exception):
-    """Base of all errors this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
     exit_code = 1
 
 
 class UsageError(HpcsciError):
-    """What the user gave cannot be used."""
+    """The user's input cannot be used."""
 
     exit_code = 2
 
@@ -58,7 +59,7 @@ class ConfigError(UsageError):
 
 
 class SiteError(ConfigError):
-    """A site profile asks Slurm for something that cannot be; `code` says what, in one word."""
+    """A site profile asks Slurm for something impossible; `code` names it in one word."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -68,7 +69,7 @@ class SiteError(ConfigError):
 class RecipeError(UsageError):
     """A recipe is unknown or invalid.
 
-    `file` and `line` say where, when that is known; they are part of the message too.
+    `file` and `line` say where, if known; they are part of the message too.
     """
 
     def __init__(self, message: str, file: Path | None = None, line: int | None = None) -> None:
@@ -78,11 +79,11 @@ class RecipeError(UsageError):
 
 
 class ModelSpecError(UsageError):
-    """A model specification means nothing."""
+    """A model specification is invalid."""
 
 
 class LibraryError(UsageError):
-    """A library of papers and code cannot be made from what was given, or cannot be read."""
+    """A library of papers and code cannot be built from the given input, or cannot be read."""
 
 
 class ModelError(HpcsciError):
@@ -96,13 +97,13 @@ class EndpointError(ModelError):
 class ReplyError(ModelError):
     """There is no usable reply to this one request: the idea fails, the campaign goes on.
 
-    The model's replies do not fit the schema, also after repairs; the endpoint refuses the
-    request itself (too long for its context, say); or a playbook has a hole.
+    The model's replies do not fit the schema, even after repairs; or the endpoint refuses the
+    request itself (for example, it is too long); or a playbook lacks this reply.
     """
 
 
 class ContextOverflow(ReplyError):
-    """A request is longer than the model's context. In tokens; 0 where the server names none."""
+    """A request is longer than the model's context. Sizes are in tokens, 0 if unknown."""
 
     def __init__(self, message: str, context: int = 0, prompt_tokens: int = 0) -> None:
         self.context, self.prompt_tokens = context, prompt_tokens
@@ -118,9 +119,8 @@ class ServingError(HpcsciError):
 
 
 class WeightsError(ServingError):
-    """A model's folder lacks something, or holds what cannot be served; all of it is named.
-
-    `problems` are the same, one by one, where there are several.
+    """A model's folder is incomplete, or holds files that cannot be served. The message names all
+    problems; `problems` lists them one by one.
     """
 
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
@@ -129,23 +129,23 @@ class WeightsError(ServingError):
 
 
 class NoWeights(WeightsError, UsageError):
-    """What was given for a model's folder is none."""
+    """The given path is no folder of a model."""
 
     exit_code = 2
 
 
 class NoEmbedder(ModelError, ConfigError):
-    """What was given for the folder of an embedding model is none."""
+    """The given path is no folder of an embedding model."""
 
     exit_code = 2
 
 
 class PlaneLost(ServingError):
-    """The model plane ended while it was in use: a machine fault, and no idea's."""
+    """The model server ended while it was in use: a machine failure, not an idea's."""
 
 
 class OutOfReach(HpcsciError):
-    """A service of the literature cannot be asked now; `network` where nothing answers at all."""
+    """A literature service cannot be asked now; `network`: nothing answers at all."""
 
     def __init__(self, message: str, network: bool = False) -> None:
         self.network = network
@@ -165,11 +165,11 @@ class RunDirectoryError(CampaignError):
 
 
 class IdeaDamaged(RunDirectoryError):
-    """What lies in an idea's folder is not what the journal says was put there."""
+    """The files in an idea's folder differ from what the journal recorded."""
 
 
 class NoRunDirectory(UsageError, RunDirectoryError):
-    """What was given for a run directory is none."""
+    """The given path is no run directory."""
 
     def __init__(self, folder: Path, lacks: str) -> None:
         super().__init__(
@@ -179,7 +179,7 @@ class NoRunDirectory(UsageError, RunDirectoryError):
 
 
 class DiskFull(CampaignError):
-    """There is no space left; what had been recorded is intact."""
+    """There is no space left; everything that was recorded is intact."""
 
 
 class BaselineFailed(CampaignError):
@@ -187,15 +187,15 @@ class BaselineFailed(CampaignError):
 
 
 class SplitGuarded(CampaignError):
-    """A trial would see the test split, and the journal does not say that its idea is let to it."""
+    """A trial would see the test split, but the journal does not record that its idea may."""
 
 
 class BaselineNoisy(CampaignError):
-    """The reference differs too much, by seed or with time, for the effects that are looked for."""
+    """The baseline varies too much, by seed or over time, to detect the effects looked for."""
 
 
 class MachineTrouble(CampaignError):
-    """The machine, not the ideas, made trials fail: `hpcsci resume` tries them again."""
+    """The machine, not the ideas, made trials fail. `hpcsci resume` tries them again."""
 
 
 class SchedulerError(HpcsciError):
@@ -203,14 +203,14 @@ class SchedulerError(HpcsciError):
 
 
 class SchedulerSilent(SchedulerError):
-    """Slurm does not answer. It may have carried the request out all the same."""
+    """Slurm does not answer. It may have carried out the request anyway."""
 
 
 class SchedulerRefused(SchedulerError):
-    """Slurm answered no; the message is its own words."""
+    """Slurm refused a request; the message is Slurm's own."""
 
 
 class Interrupted(HpcsciError):
-    """The campaign was stopped by a signal or by `hpcsci cancel`, cleanly."""
+    """A signal or `hpcsci cancel` stopped the campaign cleanly."""
 
     exit_code = 130

@@ -1,6 +1,6 @@
-"""Ports: the protocols at the real seams. Each has at least two adapters and a contract suite.
+"""Ports: the package's main protocols. Each has at least two adapters and a contract test suite.
 
-`Tell` and `Notify` are none: they are the functions that work is handed to speak to people.
+`Tell` and `Notify` are no ports: they are the types of callbacks for messages to people.
 """
 
 from __future__ import annotations
@@ -33,59 +33,59 @@ if TYPE_CHECKING:
     Rows = NDArray[np.float32] | csr_array[np.float32]
 
 
-# The port to wherever trials run: a scheduler, or this machine.
+# The port to where trials run: a scheduler, or this machine.
 
 
 class Backend(Protocol):
-    """Takes batches of trials whose folders are prepared, and tells what becomes of each run.
+    """Runs batches of trials whose folders are prepared, and reports the changes of each run.
 
     Obligations:
 
-    - `adopt` is called once, before all else. A worker or a job that an earlier driver left is
-      followed and never doubled; what is found without an intent too. A query that fails answers
-      nothing: what may have been queued counts as queued until it is known.
-    - A batch is queued whole or not at all. It is not larger than the `capacity` that was told
-      for its trials; what they ask for is equal.
-    - Each run that was accepted, unknown or adopted is told one `Ended`, and one `Started` before
-      it if it was under way while we looked. It is told as soon as it is known and not when its
-      batch has ended; queue time is not run time. An end with a valid result is `ENDED`, however
-      its job ended; any other is told once the scheduler's word is final and no file system hides
-      a result any more. What the scheduler itself will run again has not ended.
-    - Of the trials of an element, the one that was under way when the element was lost ends as
-      that says, and those after it as `NOT_RUN`.
-    - `changes` waits for something to tell. What was not taken when it is cancelled is told by the
-      next call.
-    - `cancel` returns once nothing of the runs can go on, or after its patience; each has its
-      `Ended`. Runs that shared an element with one of them and had not ended are `NOT_RUN`.
-    - It never judges: see `execution.trial_outcome`.
+    - `adopt` is called once, before anything else. A worker or job that an earlier driver left is
+      followed and never duplicated, even if it is found without an intent. A failed query proves
+      nothing: what may have been queued counts as queued until the truth is known.
+    - A batch is queued completely or not at all. It is not larger than the reported `capacity` for
+      its trials, and all its trials ask for the same resources.
+    - Each run that was accepted, unknown or adopted gets one `Ended`, and one `Started` before it
+      if it was seen under way. Changes are reported as soon as they are known, not when the batch
+      ends; queue time is not run time. A run with a valid result is `ENDED`, however its job ended.
+      Any other end is reported once the scheduler's word is final and no file system can still hide
+      a result. A run that the scheduler will requeue by itself has not ended.
+    - If an element is lost, the trial under way in it ends for that reason, and the trials after it
+      end as `NOT_RUN`.
+    - `changes` waits until there is something to report. If it is cancelled, the next call reports
+      what it did not deliver.
+    - `cancel` returns once nothing of the runs can continue, or after its patience; each run has
+      its `Ended`. Runs that shared an element with one of them and had not ended are `NOT_RUN`.
+    - A backend never judges: see `execution.trial_outcome`.
 
-    Of what a scheduler knows, three things are no changes of their own. A run that it queues again
-    has not ended, and is under way once more or not, which changes nothing for who waits. What
-    accounting adds comes with `Ended` where it decides how a run ended; what a trial used is
-    measured by its worker and stands in its result. And nothing is opened: a backend is made
-    without asking anybody, and `adopt` is the first that may fail.
+    Three things that a scheduler knows are not reported as changes. A run that it requeues has not
+    ended, and whether it is under way again makes no difference to the caller. Accounting data come
+    with `Ended` if they decide how a run ended; the worker measures what a trial used and writes
+    it to the result. And there is no opening: a backend is created without asking anybody, and
+    `adopt` is the first call that may fail.
 
-    All of it is called from one event loop. Raised by any call: SchedulerRefused for what no
-    waiting fixes, RunDirectoryError where workers do not see that folder, SiteError for a profile
-    that nothing can be submitted with, DiskFull, OSError; then nothing more is told.
+    All calls come from one event loop. Any call may raise SchedulerRefused for what no waiting
+    fixes, RunDirectoryError if workers do not see the run directory, SiteError for a profile that
+    cannot submit anything, DiskFull, OSError; after that nothing more is reported.
     """
 
     @property
     def outlives_driver(self) -> bool:
-        """Whether what was queued goes on without its driver."""
+        """Return whether queued trials continue without the driver."""
         ...
 
     @property
     def gather_s(self) -> float:
-        """How long trials are best gathered before they are submitted. Seconds."""
+        """The time for which to gather trials before submitting them, in seconds."""
         ...
 
     async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
-        """Take over what earlier drivers left; return the runs that are followed from now on."""
+        """Take over what earlier drivers left; return the runs that it follows from now on."""
         ...
 
     async def capacity(self, like: TrialSpec) -> Capacity:
-        """Say what may be submitted now, of trials like this one."""
+        """Return how many trials like this one may be submitted now."""
         ...
 
     async def submit(self, batch: Batch) -> Answer:
@@ -93,22 +93,22 @@ class Backend(Protocol):
         ...
 
     async def changes(self) -> Sequence[Change]:
-        """Wait until there is something to tell, and return it in the order of its happening."""
+        """Wait until there are changes, and return them in chronological order."""
         ...
 
     async def cancel(self, runs: Collection[RunId]) -> None:
-        """End runs, whether they wait or are under way."""
+        """End runs, queued or under way."""
         ...
 
     async def sweep(self) -> None:
-        """End whatever of the campaign is left, followed or not, and remove what it left behind.
+        """End everything left of the campaign, followed or not, and clean up after it.
 
-        Raises SchedulerSilent where nobody answers: then what is left stays to be found.
+        Raises SchedulerSilent if the scheduler does not answer: then it is left to be found later.
         """
         ...
 
     async def close(self) -> None:
-        """Follow nothing any more; end nothing. Idempotent."""
+        """Stop following runs, without ending any. Idempotent."""
         ...
 
 
@@ -116,14 +116,13 @@ class Backend(Protocol):
 
 
 class Model(Protocol):
-    """Answers requests.
+    """A language model that answers requests.
 
-    Obligations: `complete` may be called many times concurrently from one event loop; it
-    bounds its own concurrency; it returns text that may or may not fit the request's
-    schema (checking is the caller's); it is cancellable. It raises EndpointError when the
-    endpoint is at fault, PlaneLost when the plane that served it is gone, ReplyError when
-    this one request is refused or has no recorded reply, PlaybookExhausted when nothing is
-    recorded for this or any later idea, and nothing else.
+    Obligations: `complete` may be called many times concurrently from one event loop. It bounds its
+    own concurrency. It returns text that may not fit the request's schema: the caller checks that.
+    It is cancellable. It raises EndpointError when the endpoint is at fault, PlaneLost when the
+    campaign's model server is gone, ReplyError when this one request is refused or has no recorded
+    reply, PlaybookExhausted when nothing is recorded for this or any later idea, and nothing else.
     """
 
     @property
@@ -132,7 +131,7 @@ class Model(Protocol):
         ...
 
     async def probe(self) -> None:
-        """Return when the model can be asked; raise EndpointError naming the fix if not."""
+        """Return once the model answers; raise EndpointError, naming the fix, if it does not."""
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -144,7 +143,7 @@ class Model(Protocol):
         ...
 
 
-# The port to whatever proposes ideas: a language model, or the control arm.
+# The port to a proposer of ideas: a language model, or the control arm.
 
 Reconsider = Callable[[ProposalTask, Repeated], Awaitable[Proposal]]
 """Proposes another idea for one that repeats an earlier one. Raises as `Proposer.propose` does."""
@@ -153,16 +152,15 @@ Reconsider = Callable[[ProposalTask, Repeated], Awaitable[Proposal]]
 class Proposer(Protocol):
     """Proposes one idea at a time.
 
-    Obligations: `propose` may be called concurrently, in any order. Where `by_outcomes` is
-    true, tasks list the outcomes of a fixed set of its own earlier ideas and nothing else, and
-    the proposal follows from the task and the proposer's seed alone, whatever it was asked
-    before. Raises PlaybookExhausted when there is nothing left to propose, ReplyError when a
-    model gave no usable proposal.
+    Obligations: `propose` may be called concurrently, in any order. If `by_outcomes` is true, tasks
+    list only the outcomes of a fixed set of its own earlier ideas, and the proposal depends only on
+    the task and the proposer's seed, not on earlier calls. Raises PlaybookExhausted when there is
+    nothing left to propose, ReplyError when a model gave no usable proposal.
     """
 
     @property
     def by_outcomes(self) -> bool:
-        """Whether it is told outcomes instead of texts, and must not depend on timing."""
+        """Return whether its tasks hold outcomes, not texts, so that it cannot depend on timing."""
         ...
 
     async def propose(self, task: ProposalTask) -> Proposed:
@@ -170,26 +168,26 @@ class Proposer(Protocol):
         ...
 
 
-# The port to whatever turns an idea into code.
+# The port to an author, who turns an idea into code.
 
 
 class Author(Protocol):
     """Writes the code of ideas, fixes it, completes it, improves it, and varies it.
 
-    Obligations: returns whole sets of files, never touches the disk; only files that the
-    recipe lets be changed differ from the reference, or from the files of the task; a draft
-    compiles, and is not the unchanged reference. One that answers a task is no version that the
-    task has seen; one that fixes, completes, improves or extends is not the same program as the
-    task's. May be called concurrently, for one idea too. An author that cannot go on returns
-    GaveUp with a one-line reason; endpoint faults are raised as EndpointError.
+    Obligations: an author returns complete sets of files and never touches the disk. Only files
+    that the recipe makes editable differ from the reference code, or from the task's files. A draft
+    compiles, and is not the unchanged reference code. A draft for a task is none of the versions in
+    the task's `seen`; one that fixes, completes, improves or extends is another program than the
+    task's. Methods may be called concurrently, even for one idea. An author that cannot go on
+    returns GaveUp with a one-line reason; endpoint faults are raised as EndpointError.
     """
 
     async def write(self, brief: Brief) -> Draft | GaveUp:
-        """Write the first version, from the reference."""
+        """Write the first version, starting from the reference code."""
         ...
 
     async def redraft(self, task: RedraftTask) -> Draft | GaveUp:
-        """Write another first version, from the reference, unlike the earlier ones."""
+        """Write another first version, from the reference code, unlike the earlier ones."""
         ...
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
@@ -197,34 +195,34 @@ class Author(Protocol):
         ...
 
     async def complete(self, task: CompleteTask) -> Draft | GaveUp:
-        """Add to a version that runs what a reviewer found lacking."""
+        """Add what a reviewer found missing to a version that runs."""
         ...
 
     async def improve(self, task: ImproveTask) -> Draft | GaveUp:
-        """Make a version that runs better, as the primary metric has it."""
+        """Improve a version that runs, by the primary metric."""
         ...
 
     async def extend(self, task: ExtendTask) -> Draft | GaveUp:
-        """Change a version that was scored as a further run asks."""
+        """Change a scored version as a further run asks."""
         ...
 
 
-# The port to whatever tells how alike two texts are.
+# The port to an embedder, which measures the similarity of texts.
 
 V = TypeVar("V")
 
 
 class Index(Protocol[V]):
-    """Texts that others are compared with, as vectors of the embedder's own kind.
+    """An index of texts for similarity search, as vectors of the embedder's own kind.
 
-    Obligations: `prepare` does the slow part, and may be called from any thread, also while
-    another thread is in any method. All else is for one thread. A comparison reads the vectors
-    once, needs no memory that grows with their number, and gives a pair of texts the same
-    cosine whatever else is in the index. `add` costs the same however many there are.
+    Obligations: `prepare` does the slow part, and may be called from any thread, even while another
+    thread is in any method. All other methods are for one thread. A comparison reads the vectors
+    once, needs no memory that grows with their number, and gives a pair of texts the same cosine
+    whatever else is in the index. The cost of `add` does not grow with the number of texts.
     """
 
     def __len__(self) -> int:
-        """Return how many texts are in it."""
+        """Return the number of texts."""
         ...
 
     def prepare(self, text: str) -> V:
@@ -232,56 +230,56 @@ class Index(Protocol[V]):
         ...
 
     def prepare_each(self, texts: Sequence[str]) -> list[V]:
-        """Return the vectors of texts that are embedded together, as `prepare` does of one.
+        """Return the vectors of several texts, embedded together.
 
-        They are those of `prepare` up to rounding.
+        They equal those of `prepare` up to rounding.
         """
         ...
 
     def add(self, vector: V) -> None:
-        """Add a text; its position is the number of those before it."""
+        """Add a text; its position is the number of texts before it."""
         ...
 
     def nearest(self, vector: V) -> tuple[int, float] | None:
-        """Return the position of the text most like this one, and their cosine.
+        """Return the position of the most similar text, and the cosine with it.
 
-        The first on a tie; None while there is none. Equal vectors have cosine 1 exactly, and a
-        text with nothing in it 0 with all.
+        The first on a tie, None if the index is empty. Equal vectors have cosine 1 exactly, and an
+        empty text has cosine 0 with all.
         """
         ...
 
     def nearest_each(self, vectors: Sequence[V]) -> list[tuple[int, float] | None]:
-        """Return what `nearest` does for each of several, from one pass over the texts."""
+        """Return the results of `nearest` for several vectors, in one pass over the texts."""
         ...
 
 
 class Embedder(Protocol):
     """Turns texts into vectors.
 
-    Obligations: the same text has the same vector in every process that uses an embedder of
-    the same `fingerprint`, up to rounding; any thread may call it.
+    Obligations: the same text has the same vector, up to rounding, in every process whose embedder
+    has the same `fingerprint`. Any thread may call it.
     """
 
     @property
     def name(self) -> str:
-        """What people are told, such as "keyword vectors"."""
+        """Its name for people, such as "keyword vectors"."""
         ...
 
     @property
     def device(self) -> str | None:
-        """Where its model is, "cpu" or "cuda"; None for an embedder without a model."""
+        """The device of its model, "cpu" or "cuda"; None for an embedder without a model."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """A text that is equal only for embedders which give the same vectors."""
+        """A string that is equal only for embedders that return the same vectors."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Rows:
-        """Return a float32 row a text, of length 1, or 0 for a text with nothing in it.
+        """Return one float32 row for each text, of length 1, or 0 for an empty text.
 
-        Sparse where nearly all of a row is zero; either way `rows @ rows.T` holds the
-        cosines. Raises ModelError when the vectors cannot be computed.
+        The rows are sparse if nearly all their entries are zero; either way `rows @ rows.T` holds
+        the cosines. Raises ModelError when the vectors cannot be computed.
         """
         ...
 
@@ -296,39 +294,39 @@ class Embedder(Protocol):
 class Library(Protocol):
     """Searches papers, formulas and code.
 
-    Obligations: a search without any hit returns none and raises nothing; the same query on the
-    same library finds the same in the same order, in every process; any thread may search. What
-    is out of reach for the moment (a network) finds nothing: that is no evidence of anything.
-    Raises LibraryError where the library itself is damaged.
+    Obligations: a search without hits returns an empty tuple and raises nothing. The same query on
+    the same library finds the same, in the same order, in every process. Any thread may search. A
+    source that is temporarily out of reach (a network) finds nothing, which is no evidence. Raises
+    LibraryError if the library itself is damaged.
     """
 
     @property
     def fingerprint(self) -> str:
-        """A text that is equal only for libraries of the same content."""
+        """A string that is equal only for libraries with the same content."""
         ...
 
     def __len__(self) -> int:
-        """Return how many papers it holds."""
+        """Return the number of papers."""
         ...
 
     def search(self, query: str, limit: int = 10, by: SearchBy = "both") -> tuple[Hit, ...]:
-        """Return at most `limit` papers, the best first."""
+        """Return at most `limit` papers, the best match first."""
         ...
 
     def paper(self, paper_id: str) -> Paper | None:
-        """Return a paper whole; None if it is not in the library."""
+        """Return a complete paper, None if it is not in the library."""
         ...
 
     def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
-        """Return formulas of the papers that fit best."""
+        """Return the formulas in papers that match best."""
         ...
 
     def symbols(self, query: str, limit: int = 10) -> tuple[SymbolHit, ...]:
-        """Return reference code that fits best."""
+        """Return the symbols in reference code that match best."""
         ...
 
 
-# How work speaks to people: a line at a time, with a name where a campaign's journal keeps it.
+# Callbacks for messages to people: one line each, with a name if a campaign's journal keeps it.
 
 Tell = Callable[[str], None]
 Notify = Callable[[str, str], None]
@@ -337,5 +335,5 @@ _LOG = logging.getLogger(__name__)
 
 
 def logged(name: str, text: str) -> None:
-    """Log a note: for whoever keeps no journal."""
+    """Log a note, as a `Notify` for callers without a journal."""
     _LOG.warning("%s: %s", name, text)

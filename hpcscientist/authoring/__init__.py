@@ -1,1 +1,1 @@
-"""From an idea to code: edits, checks, attempts, debugging from the traceback."""
+"""How an idea becomes code: plan, edits, static checks, attempts, debugging, review."""

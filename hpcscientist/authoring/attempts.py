@@ -1,4 +1,4 @@
-"""Snapshots of code: one folder a version, written once."""
+"""Attempts on disk: one folder per version of an idea's code, written once."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NOTE = "note.md"
 def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[str, str]) -> Attempt:
     """Write attempt `number`: its code, a patch against `previous_files`, and its note.
 
-    The code folder appears last and whole. Saving the same draft again changes nothing; a
-    folder with other content (half-written, or by a driver that was killed before the journal said
-    so) is replaced.
-    Raises OSError.
+    The code folder appears last and whole. Saving the same draft again changes nothing. A folder
+    with other content is replaced: it is half-written, or a driver was killed before it recorded
+    the attempt in the journal. Raises OSError.
     """
     folder, code = paths.attempt(number), paths.code(number)
     code_hash = hash_texts(draft.files)
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob(".code.*"):
         _remove(left_over)
-    # For people alone: what a power cut takes of these, both versions tell too, and the journal.
+    # Only people read these files. If a power cut loses them, the code of both versions and the
+    # journal still hold the same facts.
     for name, text in beside(draft, previous_files).items():
         write_text(folder / name, text, durable=False)
     is_folder = code.is_dir() and not code.is_symlink()
@@ -44,23 +44,22 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
 
 
 def beside(draft: Draft, previous_files: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts that lie beside an attempt's code, by name: its patch and its note."""
+    """Return the files stored beside an attempt's code, by name: its patch and its note."""
     return {"diff.patch": patch(previous_files, draft.files), _NOTE: f"{draft.note}\n"}
 
 
 def write_note(paths: IdeaPaths, number: int, note: str) -> None:
-    """Write what was said of an attempt. Raises OSError."""
+    """Write an attempt's note. Raises OSError."""
     write_text(paths.attempt(number) / _NOTE, note + "\n", durable=False)
 
 
 def load(paths: IdeaPaths, number: int, note: str | None = None) -> Draft | None:
-    """Return an attempt as it was saved; None if it was not, or cannot be read any more.
+    """Return an attempt as it was saved; None if it was not saved or can no longer be read.
 
-    Where its `note` is known, the note's file need not be there, and is written anew if it says
-    anything else.
+    If `note` is given, the note file may be missing; it is rewritten if it differs.
 
-    A candidate without a sandbox may have put anything in its place: links and what has no end are
-    not read, and of files no more than a version may have.
+    Candidate code that ran without a sandbox may have replaced any file. So links, devices and
+    pipes are not read, and neither is a folder of more than LARGEST_TEXT bytes.
     """
     code = paths.code(number)
     if not code.is_dir():
@@ -69,7 +68,7 @@ def load(paths: IdeaPaths, number: int, note: str | None = None) -> Draft | None
         found = tree_files(code)
         if sum(path.stat().st_size for path in found) > LARGEST_TEXT:
             return None
-        # Bytes, so that line endings stay what they are and the hash the same.
+        # Read as bytes, so that line endings and the hash stay the same.
         files = {path.relative_to(code).as_posix(): _read(path) for path in found}
         return Draft(files=files, note=_note(paths, number, note))
     except (OSError, UnicodeDecodeError):
@@ -80,7 +79,7 @@ def _note(paths: IdeaPaths, number: int, known: str | None) -> str:
     path = paths.attempt(number) / _NOTE
     if known is None:
         return _read(path).removesuffix("\n")
-    # What follows is for people alone.
+    # Only people read the file, so a failure to read or write it does not matter.
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if _read(path) == known + "\n":
             return known
@@ -94,7 +93,7 @@ def _read(path: Path) -> str:
 
 
 def patch(old: Mapping[str, str], new: Mapping[str, str]) -> str:
-    """Return a unified diff from one set of files to another, as `patch -p1` reads it."""
+    """Return a unified diff between two sets of files, in the format of `patch -p1`."""
     parts: list[str] = []
     for name in sorted({*old, *new}):
         before, after = old.get(name), new.get(name)
@@ -113,14 +112,14 @@ def patch(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Split at line feeds only, unlike str.splitlines, and keep them."""
+    """Return the lines, split only at line feeds (unlike str.splitlines), which are kept."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
 def _remove(path: Path) -> None:
-    """Remove what lies there: a candidate may have put anything."""
+    """Remove a file, link or folder: candidate code may have put anything there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,16 +1,21 @@
 """A language model as author: writes an idea's code, fixes, completes, improves and extends it.
 
-The keys of its calls: the first version is stage `code`, ordinal 1, and each further reply to it
-the next ordinal; another first version K has ordinals from REPAIR (K - 1) + 1. Elsewhere further
-replies have the ordinal of the first, and REPAIR more each: debug round
-R of further run N is stage `debug`, ordinal RUN N + R (N is 0 for the idea itself), and the
-repair that makes version V of a tree has ordinal TREE + V; round R of completing is stage
-`complete`, ordinal R; version V of a tree, where it improves another, is stage `improve`, ordinal
-V; and further run N is stage `extend`, ordinal N. (Repairs of a reply's form are `ask`'s.)
+Each call has a stage and an ordinal:
 
-Where a prompt is too long for the model it goes without what tells least: an earlier reply;
+- `code`: ordinal 1 for the first version, and the next ordinal for each further reply. Another
+  first version K counts from REPAIR (K - 1) + 1.
+- `debug`: RUN N + R for debug round R of further run N (N is 0 for the idea itself), TREE + V for
+  the repair that makes version V of a tree.
+- `complete`: R for round R of completing.
+- `improve`: V for version V of a tree, where it improves another.
+- `extend`: N for further run N.
+
+In all stages but `code`, each further reply adds REPAIR to the ordinal of the first. Repairs of a
+reply that does not fit its schema belong to `RoleClient.ask`.
+
+A prompt that is too long for the model drops its least useful material first: an earlier reply;
 then what was tried before; then concepts, the last first; then files that may not be edited; and
-last the plan. What a debug round goes without is the debugger's matter.
+last the plan. For debug rounds see `debugging`.
 """
 
 from __future__ import annotations
@@ -76,17 +81,17 @@ from hpcscientist.system.interpreter import Interpreter
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
-REPLIES = TRIES + AGAIN  # the most that a question for edits takes, its first drafts as one
+REPLIES = TRIES + AGAIN  # the most for one question for edits; its first drafts count as one
 MOST_DRAFTS = 4
-_SPARE = 16  # idle places for each draft but the first, for other ideas take some of them
+_SPARE = 16  # idle request slots per further draft, because other ideas take some of them
 REPAIR = 1000  # beyond any number of rounds
 
 
 class ModelAuthor:
-    """Has a model write edits and applies them; implements `ports.Author`.
+    """An author that asks a model for edits and applies them; implements `ports.Author`.
 
-    `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code. `idle`
-    tells how many requests more the model would answer at once.
+    `authoring` says what a repair's prompt shows; see `debugging`. `python` is the interpreter
+    that runs the code. `idle` returns how many more requests the model would answer at once.
     """
 
     def __init__(
@@ -126,17 +131,14 @@ class ModelAuthor:
             prompt=partial(self._code_prompt, brief, earlier),
             files=self._reference,
             seen=seen,
-            # The unchanged reference would be measured as if it were the idea.
+            # Otherwise the unchanged reference would be measured as if it were the idea.
             insist=True,
         )
         return await self._reviser.revise(question)
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
-        """Fix a failed version; gives up rather than go round in circles.
-
-        Raises EndpointError.
-        """
-        # At last all may be changed: what fails in one place may be wrong in another.
+        """Fix a failed version; give up rather than go in circles. Raises EndpointError."""
+        # In the last round every unit may change: the fault may not be where the code failed.
         at_once = task.round < task.rounds
         failed = await asyncio.to_thread(frames, task.log_tail, task.files) if at_once else ()
         question = Question(
@@ -165,7 +167,7 @@ class ModelAuthor:
         return await self._reviser.revise(question)
 
     async def improve(self, task: ImproveTask) -> Draft | GaveUp:
-        """Make a version that runs better by its pilot. Raises EndpointError."""
+        """Improve a version that runs, by its pilot's values. Raises EndpointError."""
         question = Question(
             idea=task.brief.idea,
             stage="improve",
@@ -177,7 +179,7 @@ class ModelAuthor:
         return await self._reviser.revise(question)
 
     async def extend(self, task: ExtendTask) -> Draft | GaveUp:
-        """Make the code of a further run from code that was scored. Raises EndpointError."""
+        """Make the code of a further run from scored code. Raises EndpointError."""
         question = Question(
             idea=task.brief.idea,
             stage="extend",
@@ -226,7 +228,7 @@ class ModelAuthor:
         )
 
     def _improve_prompt(self, task: ImproveTask, offer: Offer) -> Prompt:
-        """Ask for something better; too long, it goes without what was tried, the oldest first."""
+        """Return the question; one that is too long first drops what was tried, oldest first."""
         spec = self._spec
         return of_template(
             "improve",
@@ -272,13 +274,13 @@ class ModelAuthor:
 
 
 def _told(detail: str, failed: Sequence[Frame]) -> str:
-    """Say how a trial failed, with the lines of its own code that led there, the innermost last."""
+    """Return how a trial failed, after the lines of candidate code that led there."""
     lines = [f"  in {frame.function}: {frame.code.strip()}" for frame in failed]
     return "\n".join([*lines, detail])
 
 
 def _drafts(samples: int, idle: Callable[[], int]) -> int:
-    """Return how many first replies are asked for: more only where that delays nobody."""
+    """Return how many first replies to ask for: more than one only if that delays no other idea."""
     return samples or min(MOST_DRAFTS, 1 + idle() // _SPARE)
 
 
@@ -290,7 +292,7 @@ _BY_PARTS = ("code", "debug", "complete", "improve", "extend")
 
 
 class CodeStage(Stage[ModelAuthor]):
-    """Code: first versions, repairs, improvements, further runs."""
+    """The stage that writes code: first versions, repairs, improvements, further runs."""
 
     name = "code"
     kinds = (
@@ -305,11 +307,11 @@ class CodeStage(Stage[ModelAuthor]):
     optional = False
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks for one version and its repairs, or for a tree of them."""
+        """Return how often the stage asks, for one version and its repairs or for a tree."""
         settings, own = expected.settings, expected.versions
         ideas, authoring = settings.ideas, settings.authoring
         most = FORM_TRIES * _replies(settings)
-        # Of a tree all but a first version may be repairs, or all of them improvements.
+        # In a tree, all versions but one first version may be repairs, or all improvements.
         repairs = ideas * (own.beside + (1 + own.runs_at_most) * settings.loop.debug_rounds)
         first, fixes = ideas * own.first, ideas * own.fixes
         found = [Calls("code", first, first * most), Calls("debug", fixes, repairs * most)]
@@ -324,7 +326,7 @@ class CodeStage(Stage[ModelAuthor]):
             found.append(Calls("extend", ideas * own.runs, ideas * own.runs_at_most * most))
         if authoring.edits == "parts":
             parts = [of for of in found if of.kind in _BY_PARTS]
-            # Only a reply whose form is right names parts, and these are texts without a form.
+            # Only a reply that fits its schema names parts; the parts' own replies have no schema.
             found += [
                 Calls(f"{of.kind}-part", 2 * of.guess, MOST_PARTS * of.most // FORM_TRIES)
                 for of in parts
@@ -332,7 +334,7 @@ class CodeStage(Stage[ModelAuthor]):
         return found
 
     def answers(self, sample: Sample) -> Mapping[str, Record]:
-        """Return which part changes, without which none is written."""
+        """Return replies that name a part; without them no part would be asked for."""
         if sample.settings.authoring.edits != "parts":
             return {}
         units = units_in(sample.recipe.reference, sample.recipe.spec.editable)
@@ -343,7 +345,7 @@ class CodeStage(Stage[ModelAuthor]):
         return {kind: fix if kind == "debug" else plain for kind in _BY_PARTS}
 
     def open(self, means: Means) -> ModelAuthor:
-        """Return who writes code."""
+        """Return the author."""
         settings = means.settings
         return ModelAuthor(
             *(means.model, means.recipe, settings.code, means.windows.get("code")),
@@ -351,7 +353,7 @@ class CodeStage(Stage[ModelAuthor]):
         )
 
     async def weigh(self, opened: ModelAuthor, sample: Sample) -> None:
-        """Have versions of all kinds written that a campaign may ask for."""
+        """Ask for every kind of version that the campaign may need."""
         recipe, settings, brief = sample.recipe, sample.settings, sample.brief
         files = recipe.reference
         await opened.write(Brief(idea=sample.idea))
@@ -384,14 +386,14 @@ class CodeStage(Stage[ModelAuthor]):
 
 
 def _replies(settings: Settings) -> int:
-    """Return how many replies a question for edits takes at most; drafts count each."""
+    """Return the most replies that a question for edits takes; each draft counts."""
     spec = settings.code.model or settings.model
     drafts = settings.authoring.samples or (MOST_DRAFTS if spec.startswith("vllm:") else 1)
     return drafts - 1 + REPLIES
 
 
 def _improvement(sample: Sample) -> ImproveTask:
-    """A version of a tree's middle: made of two others, and improved twice before."""
+    """Return a task from the middle of a tree: two versions led to it, two were made from it."""
     values = {metric.name: 0.0 for metric in sample.recipe.spec.metrics}
     return ImproveTask(
         brief=sample.brief,

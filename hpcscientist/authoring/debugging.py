@@ -1,13 +1,13 @@
-"""What a failed attempt is fixed from: its output, its structure, and what a model makes of that.
+"""Prompts for fixing a failed attempt: its output, its code structure and a model's analysis.
 
 Exception-traceback-guided debugging as in Dolphin (arXiv 2501.03916, section 3.2), in three modes
-that can be compared as in its table 5. `none` shows how it failed and the end of its output.
-`structure` adds an outline of all code, which no traceback has guided. `traceback` adds the frames
-in the candidate's own code and the structure around them. All modes show the code that failed.
+that can be compared as in its table 5. `none` shows how the trial failed and the end of its
+output. `structure` adds an outline of all code, without guidance by a traceback. `traceback` adds
+the frames in the candidate's own code and the structure around them. All modes show the code that
+failed.
 
-Where there is a structure, a model may be asked first what it says of the failure: stage
-`structure`, with the ordinal of the repair it belongs to. An answer that cannot be had ends
-nothing.
+If there is a structure, a model may first be asked to analyse the failure from it: stage
+`structure`, with the ordinal of the repair. Without an answer, the repair goes on.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from hpcscientist.models.role_client import Call as Asked
 from hpcscientist.ports import Model
 from hpcscientist.records.authoring import FixTask, StructureReply
 
-RUN = 10_000  # debug rounds of a further run count from here
-TREE = 2_000_000  # and repairs within a tree of versions from here: beyond any further run
+RUN = 10_000  # debug rounds of further run N count from N times this
+TREE = 2_000_000  # repairs within a tree of versions count from here, beyond any further run
 _ANALYSIS, _CAUSE = 3000, 600  # characters
 _LINE = 240
 _EMPTY = LocalStructure()
@@ -52,7 +52,7 @@ _EMPTY = LocalStructure()
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a failure without asking anyone."""
+    """What is known of a failure without asking a model."""
 
     detail: str
     frames: tuple[Frame, ...] = ()
@@ -60,10 +60,10 @@ class Evidence:
 
 
 class Debugger:
-    """Puts together what a model fixes a failed attempt from.
+    """A builder of the prompts from which a model fixes a failed attempt.
 
-    `editable` holds the names of files that edits may change; `role` and `window` are those of
-    the model, which is asked for its analysis where `authoring` says so.
+    `editable` holds the names of files that edits may change. `role` and `window` belong to
+    `model`, which is asked for an analysis if `authoring` says so.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Debugger:
         self._window = window or Window(role.context)
 
     async def prompt(self, task: FixTask) -> Callable[[Offer], Prompt]:
-        """Return the question of a debug round, by what it offers. Raises EndpointError.
+        """Return a debug round's prompt as a function of the offer. Raises EndpointError.
 
-        Where it is too long it goes without what tells least: earlier diagnoses, the oldest
-        lines of the output, shapes, calls and definitions, the furthest first; then files that
-        may not be edited, names, the analysis, and last the frames, outermost first.
+        A prompt that is too long drops its least useful material first: earlier diagnoses, the
+        oldest lines of the output, shapes, calls and definitions, the furthest first; then files
+        that may not be edited, names, the analysis, and last the frames, outermost first.
         """
         known = await asyncio.to_thread(self.evidence, task)
         analysis = await self._analysis(task, known)
@@ -109,7 +109,7 @@ class Debugger:
         )
 
     def evidence(self, task: FixTask) -> Evidence:
-        """Return what the mode of debugging shows of a failure, by reading its output and code."""
+        """Return what the debugging mode shows of a failure, read from its output and code."""
         mode, detail = self._settings.debugging, task.outcome.detail
         if mode == "none":
             return Evidence(detail)
@@ -122,7 +122,7 @@ class Debugger:
         return Evidence(detail, own, local_structure(task.files, own))
 
     async def _analysis(self, task: FixTask, known: Evidence) -> tuple[str, ...]:
-        """Return a model's analysis of the structure, a line each; () where there is none."""
+        """Return the lines of a model's analysis of the structure; () if there is none."""
         if not (self._settings.analysis and known.structure):
             return ()
         client = RoleClient(self._model, "code", self._role, task.idea.seed, self._window)
@@ -136,7 +136,7 @@ class Debugger:
         return tuple(text for text in (f"Cause: {cause}" if cause else "", *told) if text)
 
     def _question(self, task: FixTask, known: Evidence) -> Prompt:
-        """Return what is asked of the structure; the code is that of the definitions, if any."""
+        """Return the question about the structure, with its definitions' code or else all files."""
         shown = tuple(d for d in known.structure.definitions if d.code)
         files = {} if shown else task.files
         return of_template(
@@ -158,7 +158,7 @@ class Debugger:
 
 
 def ordinal_of(task: FixTask) -> int:
-    """Return what tells a repair from all others of its idea."""
+    """Return the ordinal of a repair, which no other repair of its idea has."""
     return TREE + task.node if task.node else task.run * RUN + task.round
 
 
@@ -175,7 +175,7 @@ def _structure_parts(found: LocalStructure) -> tuple[Part, ...]:
 
 
 def _halved(name: str, items: Sequence[object]) -> Part:
-    """Entries of a list go by halves, the last first, then all of it."""
+    """Return a part that drops the last half of its entries, again and again, down to none."""
     counts = [len(items)]
     while counts[-1] > 0:
         counts.append(counts[-1] // 2)

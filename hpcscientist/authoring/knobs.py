@@ -1,4 +1,4 @@
-"""The control arm's author: sets module-level constants of the reference code."""
+"""The control arm's author, which sets module-level constants of the reference code."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class KnobAuthor:
-    """Writes an idea's knobs into the reference; implements `ports.Author`."""
+    """An author that writes an idea's knobs into the reference; implements `ports.Author`."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._reference = dict(recipe.reference)
         self._file_of = {knob.name: knob.file for knob in recipe.spec.knobs}
 
     async def write(self, brief: Brief) -> Draft | GaveUp:
-        """Return the reference with the idea's knobs set; it has neither concepts nor plan.
+        """Return the reference with the idea's knobs set; concepts and plan are ignored.
 
-        Raises RecipeError where a constant is missing, which loading a recipe rules out.
+        Raises RecipeError if a constant is missing, which loading a recipe rules out.
         """
         idea = brief.idea
         if not idea.knobs:
@@ -51,19 +51,19 @@ class KnobAuthor:
         return Draft(files=files, note=f"Set {settings}.")
 
     async def redraft(self, task: RedraftTask) -> Draft | GaveUp:
-        """Give up: there is one way to set constants."""
+        """Give up: there is only one way to set constants."""
         return GaveUp(reason="the control arm writes one version")
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
-        """Give up: a setting that fails is a result, and there is nothing to fix."""
+        """Give up: a setting that fails is itself a result, so there is nothing to fix."""
         return GaveUp(reason="the control arm does not debug")
 
     async def complete(self, task: CompleteTask) -> Draft | GaveUp:
-        """Give up: setting a constant is all that such an idea says."""
+        """Give up: the idea asks for constants alone, and they are already set."""
         return GaveUp(reason="the control arm has nothing to complete")
 
     async def improve(self, task: ImproveTask) -> Draft | GaveUp:
-        """Give up: better settings are other ideas of a search."""
+        """Give up: better settings come from the search as further ideas."""
         return GaveUp(reason="the control arm improves by searching on")
 
     async def extend(self, task: ExtendTask) -> Draft | GaveUp:
@@ -71,12 +71,12 @@ class KnobAuthor:
         return GaveUp(reason="the control arm makes no further runs")
 
 
-# Two authors in one campaign: a model's for its ideas, the control arm's for those of a search.
+# Two authors in one campaign: a model for its own ideas, the control arm's for the search's ideas.
 
 
 @dataclass(frozen=True, slots=True)
 class TwoArms:
-    """Hands each task to the author of its idea's arm; implements `ports.Author`."""
+    """An author that passes each task to the author of the idea's arm; see `ports.Author`."""
 
     model: Author
     control: Author
@@ -97,13 +97,13 @@ class TwoArms:
         return await self._of(task.idea).fix(task)
 
     async def complete(self, task: CompleteTask) -> Draft | GaveUp:
-        """Add to a version that runs what a reviewer found lacking."""
+        """Add what a reviewer found lacking to a version that runs."""
         return await self._of(task.brief.idea).complete(task)
 
     async def improve(self, task: ImproveTask) -> Draft | GaveUp:
-        """Make a version that runs better, as the primary metric has it."""
+        """Improve a version that runs, by the primary metric."""
         return await self._of(task.brief.idea).improve(task)
 
     async def extend(self, task: ExtendTask) -> Draft | GaveUp:
-        """Change a version that was scored as a further run asks."""
+        """Change a scored version as a further run asks."""
         return await self._of(task.brief.idea).extend(task)

@@ -1,8 +1,8 @@
-"""Learning curves as a candidate wrote them, in a few lines of figures that are safe to quote.
+"""Learning curves from a candidate's progress.jsonl, summarized in figures that are safe to quote.
 
-progress.jsonl is written by generated code: it may be cut off, damaged, enormous, or made to
-mislead. Nothing of it is trusted and no text of it is passed on but the names of series, which
-are short and plain; the rest is arithmetic on its numbers.
+Generated code writes progress.jsonl, so the file may be cut off, damaged, enormous or misleading.
+Nothing in it is trusted. The only text passed on are the names of series, which are short and
+plain; the rest is arithmetic on its numbers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from hpcscientist.records.experiment import Symptom
 
-TAIL = 256 * 1024  # characters or bytes that are read, from the end
-CUT = "[earlier lines are left out]"  # the first line of a text that is the end of a longer one
+TAIL = 256 * 1024  # characters or bytes read, from the end
+CUT = "[earlier lines are left out]"  # the first line of a text whose beginning was cut off
 _OF_THE_END = (
     f"only the end of the file was read: {TAIL // 1024} KiB, and first values and places are of it"
 )
@@ -28,9 +28,10 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]{0,39}")
 def curve(text: str) -> str:
     """Return a line of figures for each series of a progress.jsonl; "" if there is none.
 
-    First and last, lowest and highest with their places (counted from 1), some values on the way
-    at equal distances, and how many were no finite numbers. Values inside one further object are
-    named "outer/inner". Where only the end is known a last line says so. Never raises.
+    A line gives the first and last value, the lowest and highest with their places (counted from
+    1), some values in between at equal distances, and how many values were not finite. Values
+    inside a nested object are named "outer/inner". If only the end of the file is known, a last
+    line says so. Never raises.
     """
     lines = [f"{name}: {_summary(values)}" for name, values in series_of(text).items()]
     if lines and (len(text) > TAIL or text.startswith(CUT)):
@@ -39,9 +40,9 @@ def curve(text: str) -> str:
 
 
 def series_of(text: str) -> dict[str, list[float]]:
-    """Return the values of each series of a progress.jsonl by its name, as of `curve`.
+    """Return the values of each series of a progress.jsonl by its name, as in `curve`.
 
-    They may hold infinities and what is no number.
+    Values may be infinite or NaN.
     """
     series: dict[str, list[float]] = {}
     for entry in _entries(text[-TAIL:]):
@@ -57,7 +58,7 @@ def _entries(text: str) -> Iterator[dict[str, Any]]:
             continue
         try:
             entry = json.loads(line)
-        except (ValueError, RecursionError):  # torn, no JSON, thousands of digits or brackets
+        except (ValueError, RecursionError):  # torn, not JSON, thousands of digits or brackets
             continue
         if isinstance(entry, dict):
             yield entry
@@ -103,17 +104,17 @@ def _figure(value: float) -> str:
     return f"{value:.4g}"
 
 
-# What a learning curve shows of its training: that it broke off, learned by heart, or diverged.
+# Symptoms in a learning curve: training stopped too early, overfit, or diverged.
 #
-# Early stopping has measures for this (Prechelt 1998, Neural Networks 11, section 2): the
-# generalization loss, by which the last error on held-out data is above the lowest, and the
-# training progress, by which the last errors are above their lowest on average. Curves come from
-# generated code and are never trusted: this is a hint to whoever proposes the next idea.
+# The measures come from early stopping (Prechelt 1998, Neural Networks 11, section 2). The
+# generalization loss is how far the last error on held-out data lies above the lowest; the
+# training progress is how far the last errors lie above their lowest on average. Curves come from
+# generated code and are never trusted: a symptom is a hint for whoever proposes the next idea.
 
-_LEAST: Final = 6  # values; fewer are no curve
+_LEAST: Final = 6  # values; fewer do not make a curve
 _STRIP: Final = 5  # Prechelt's k
-_OVERFIT: Final = 0.05  # generalization loss, his GL 5
-_PROGRESS: Final = 0.02  # he stops at 0.0001: this is far from there
+_OVERFIT: Final = 0.05  # generalization loss, Prechelt's GL 5
+_PROGRESS: Final = 0.02  # far above 0.0001, where Prechelt stops
 
 _WORD = re.compile(r"[A-Za-z]+|\d+")
 _HELD_OUT: Final = frozenset({"val", "valid", "validation", "dev", "test", "eval", "heldout"})
@@ -124,10 +125,10 @@ _SHARES: Final = frozenset({"acc", "accuracy", "f1", "auc"})
 
 
 def symptom(text: str) -> Symptom | None:
-    """Return what a progress.jsonl shows, None for nothing that is known. Never raises.
+    """Return the symptom that a progress.jsonl shows, None if there is none. Never raises.
 
-    Series are told by their names: what is held out by "val" or "test", errors by "loss" or
-    "error"; of an accuracy the rest to 1 is the error.
+    Series are recognized by their names: held-out data by "val" or "test", errors by "loss" or
+    "error". An accuracy counts as the error 1 - accuracy.
     """
     trained: list[list[float]] = []
     held_out: list[list[float]] = []
@@ -146,7 +147,7 @@ def symptom(text: str) -> Symptom | None:
 
 
 def _errors(words: set[str], values: list[float]) -> list[float] | None:
-    """The series as errors, lower being better; None for what is none, or no curve."""
+    """Return the series as errors, lower being better; None if it is not one or too short."""
     if len(values) < _LEAST:
         return None
     if words & _ERRORS:
@@ -161,7 +162,7 @@ def _diverged(errors: list[float]) -> bool:
 
 
 def _overfit(held: list[float], trained: list[list[float]]) -> bool:
-    """Whether it got worse on held-out data since its best there, and better in training."""
+    """Return whether held-out errors rose since their lowest while training errors fell."""
     lowest = min(held)
     best = held.index(lowest)
     if not lowest > 0 or held[-1] / lowest - 1 <= _OVERFIT or best == len(held) - 1:
@@ -170,7 +171,7 @@ def _overfit(held: list[float], trained: list[list[float]]) -> bool:
 
 
 def _goes_on(errors: list[float]) -> bool:
-    """Whether its last value is the best by far: it was still getting better."""
+    """Return whether the last error is the lowest by far: training was still improving."""
     strip = errors[-_STRIP:]
     lowest = min(errors)
     if errors[-1] > lowest or not lowest > 0:

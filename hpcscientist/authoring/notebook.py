@@ -1,9 +1,9 @@
-"""notes.md, the experimental journal of an idea: what was planned, tried, found, and stands.
+"""notes.md, the experimental journal of an idea: what was planned, tried, found and concluded.
 
-It is made from records alone, so that it can be written again after each step and from a
-resumed campaign, to the same letter. (The AI Scientist, arXiv 2408.06292, has a model keep such
-notes, and its papers repeat what they get wrong; here figures come from the trusted scorer, and
-what a model says stands beside them as its words.)
+It is built from records alone. So it can be rewritten after each step, and a resumed campaign
+writes it identically. (The AI Scientist, arXiv 2408.06292, has a model keep such notes, and its
+papers repeat what the notes get wrong. Here figures come from the trusted scorer, and a model's
+statements are quoted as such.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import AnalysisReply, CodeReview, ExperimentPlan
 
-# A tree of versions as a small picture of text, for notes.md.
+# A tree of versions drawn as text, for notes.md.
 
 _KINDS = {"draft": "first version", "debug": "repair", "improve": "improvement"}
 _STATES = {
@@ -33,9 +33,9 @@ _STATES = {
 
 
 def picture(nodes: Sequence[Node], best: int | None) -> str:
-    """Return a line a version, drawn below the one it was made from; `best` is marked.
+    """Return a tree with one line per version, drawn below its parent; `best` is marked.
 
-    Holds nothing that a model or a program has written.
+    The text holds nothing that a model or a program has written.
     """
     return "\n".join(["reference", *_below(0, "", nodes, best)])
 
@@ -54,22 +54,22 @@ def _came_to(node: Node) -> str:
     return f"{node.value:.5g}" if node.value is not None else _STATES.get(node.state, node.state)
 
 
-# Texts by models and by generated code inside Markdown that people open.
+# Texts by models and generated code, escaped for Markdown that people open.
 #
-# A text becomes one line in which nothing has a meaning to Markdown, GitHub's included: no
-# heading, list, table, link, image, formula, mention, HTML or code can come out of it.
+# A text becomes one line in which nothing has a meaning to Markdown, GitHub's included: it cannot
+# produce a heading, list, table, link, image, formula, mention, HTML or code.
 
 _MARKS = re.compile(r"[\\`*_\[\]<>&~|$#!@{}^]|:(?=//)|(?i:(?<=www)\.)")
 _OPENING = re.compile(r"^(?:[-+=:]|[0-9]{1,9}(?=[.)]))")
 
 
 def plain(text: str, limit: int) -> str:
-    """Return a text as one line of at most `limit` characters, escaped; a cut one ends in "…"."""
+    """Return a text as one escaped line of at most `limit` characters; a cut one ends in "…"."""
     shown = _MARKS.sub(r"\\\g<0>", line(text, limit))
     opening = _OPENING.match(shown)
     if opening is None:
         return shown
-    # A mark of a list or an underline is escaped itself, a number by what follows it.
+    # Escape a list mark or an underline itself; escape a number by what follows it.
     end = opening.end()
     return f"{shown[:end]}\\{shown[end:]}" if shown[0].isdigit() else f"\\{shown}"
 
@@ -86,7 +86,7 @@ Values = dict[str, tuple[float, float | None, int]]
 
 
 class Planned(Record):
-    """How the idea is carried out; `remark` says why there is no plan, or what was cut of it."""
+    """The plan of an idea; `remark` says why there is none, or what was removed from it."""
 
     kind: Literal["planned"] = "planned"
     idea_id: str
@@ -96,8 +96,11 @@ class Planned(Record):
 
 
 class Written(Record):
-    """A version of the code. `parent` is the attempt it was made from, 0 the reference; `run` the
-    further run it belongs to, 0 for the idea itself. Lines by `changed_lines`, against the parent.
+    """A version of the code.
+
+    `parent` is the attempt it was made from, 0 for the reference. `run` is the further run it
+    belongs to, 0 for the idea itself. `added` and `removed` count lines against the parent, as in
+    `changed_lines`.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -111,7 +114,7 @@ class Written(Record):
 
 
 class NotWritten(Record):
-    """A version that the author did not come to; fields as of `Written`."""
+    """A version that the author gave up; fields as in `Written`."""
 
     kind: Literal["gave_up"] = "gave_up"
     purpose: str
@@ -120,7 +123,7 @@ class NotWritten(Record):
 
 
 class Grown(Record):
-    """A tree of versions, by their pilots' `metric`, and the number of the one that goes on."""
+    """A tree of versions, compared by their pilots' `metric`; version `best` goes on."""
 
     kind: Literal["tree"] = "tree"
     metric: str
@@ -129,15 +132,17 @@ class Grown(Record):
 
 
 class Reviewed(Record):
-    """What an advisor found of an attempt."""
+    """The advisor's review of an attempt."""
 
     kind: Literal["review"] = "review"
     review: CodeReview
 
 
 class Measured(Record):
-    """How trials of an attempt ended: values by metric (mean, standard deviation with ddof 1 or
-    None, seeds), or the failure. `budget` is pilot, full, or a step of the recipe.
+    """The outcome of an attempt's trials: values by metric, or the failure.
+
+    A value is a mean, a standard deviation (ddof 1) or None, and the number of seeds. `budget` is
+    pilot, full, or a step of the recipe.
     """
 
     kind: Literal["outcome"] = "outcome"
@@ -148,7 +153,7 @@ class Measured(Record):
 
 
 class Read(Record):
-    """What an analyst made of all runs so far; `number` counts its readings from 1."""
+    """The analyst's reading of all runs so far; `number` counts readings from 1."""
 
     kind: Literal["reading"] = "reading"
     number: int = Field(ge=1)
@@ -156,9 +161,9 @@ class Read(Record):
 
 
 class Concluded(Record):
-    """What stands in the end: the attempt and its values, if any, and why it ended so.
+    """The end of an idea: its attempt and values, if any, and the reason.
 
-    `left`: it was left before the full budget, so nothing was scored.
+    `left`: the idea was left before the full budget, so nothing was scored.
     """
 
     kind: Literal["end"] = "end"
@@ -173,9 +178,9 @@ Entry = Planned | Written | NotWritten | Grown | Reviewed | Measured | Read | Co
 
 
 def render(entries: Sequence[Entry]) -> str:
-    """Return the journal as Markdown, a section an entry, in the order given.
+    """Return the journal as Markdown, one section per entry, in the order given.
 
-    Trials and reviews stand below the attempt they are of, if it is the latest.
+    Trials and reviews of the latest attempt come below it; those of others name their attempt.
     """
     first = next((entry for entry in entries if isinstance(entry, Planned)), None)
     title = "Notes" if first is None else f"{plain(first.idea_id, _TITLE)}: {_text(first.title)}"
@@ -189,7 +194,7 @@ def render(entries: Sequence[Entry]) -> str:
 
 
 def changed_lines(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[int, int]:
-    """Return how many lines were added and removed between two sets of files, as a diff has it."""
+    """Return how many lines a diff between two sets of files adds and removes."""
     added = removed = 0
     for name in {*before, *after}:
         old, new = before.get(name, ""), after.get(name, "")
@@ -306,7 +311,7 @@ def _count(lines: int) -> str:
 
 
 def _said(text: str) -> str:
-    """Return what a model or a program said, set off as a quotation."""
+    """Return what a model or a program said, as a Markdown quotation."""
     return f"> {_text(text) or '…'}"
 
 

@@ -1,7 +1,7 @@
-"""Code by parts: a model names the functions and constants that change, then writes each by itself.
+"""Code by parts: a model names the functions and constants that change, then writes each alone.
 
-Its calls have the question's ordinal and the stage `code-part`, `debug-part`, … Parts of one reply
-are told apart by their drafts: those of draft D are numbered from 8 D.
+The calls that write parts keep the question's ordinal and have the stage `code-part`,
+`debug-part`, … Their draft numbers tell them apart: the parts of draft D are numbered from 8 D.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hpcscientist.records.authoring import (
 )
 from hpcscientist.records.idea import Idea
 
-MOST_PARTS = 7  # that are written for one reply: those it names, and what these lack
+MOST_PARTS = 7  # written for one reply: parts that it names, and definitions that these lack
 _NAMED, _MISSING = 4, 3
 _PER_DRAFT = 8
 
@@ -35,10 +35,10 @@ Reply = CodeReply | FixReply
 
 @dataclass(frozen=True, slots=True)
 class PartsQuestion:
-    """What is asked for an idea: parts of `files` to be changed, and each one's new code.
+    """A question for an idea: which parts of `files` change, and the new code of each.
 
-    `part` is the one that is written anew by itself, which `prompt` then asks for; else `prompt`
-    asks which parts change, within `limits`. `failure` says how the code fails as it is.
+    If `part` is set, `prompt` asks for the new code of that part alone. Otherwise `prompt` asks
+    which parts change, within `limits`. `failure` says how the current code fails.
     """
 
     idea: Idea
@@ -51,7 +51,7 @@ class PartsQuestion:
 
 
 class PartWriter:
-    """Asks for code by parts. `undefined` names what files use and nothing defines."""
+    """A writer of code by parts; `undefined` returns the names that files use but never define."""
 
     def __init__(
         self, editable: Sequence[str], undefined: Callable[[Mapping[str, str]], Sequence[str]]
@@ -59,7 +59,7 @@ class PartWriter:
         self._editable, self._undefined = editable, undefined
 
     async def ask(self, client: RoleClient, call: Call, asked: PartsQuestion) -> Reply:
-        """Return the edits that a model's parts come to. Raises what the client raises."""
+        """Return the model's parts as edits. Raises what the client raises."""
         if asked.part is not None:
             note, wanted = "one part was written anew", [(asked.part, asked.prompt)]
         elif asked.reply_type is CodeReply:
@@ -72,7 +72,7 @@ class PartWriter:
             note, wanted = fix.diagnosis, self._prompts(asked, fix)
         call = replace(call, stage=f"{call.stage}-part", draft=call.draft * _PER_DRAFT)
         calls = [replace(call, draft=call.draft + number) for number in range(len(wanted))]
-        # All end before the first failure is passed on, so that none goes on without its question.
+        # Wait for all calls before raising the first failure, so that none outlives the question.
         written = await asyncio.gather(
             *(
                 _written(client, its, asked.files, unit, prompt)
@@ -93,7 +93,7 @@ class PartWriter:
     def _prompts(
         self, asked: PartsQuestion, reply: ChangesReply | FixChangesReply
     ) -> list[tuple[Unit, Prompt]]:
-        """Return the parts that a reply names, each once, with the question for its new code."""
+        """Return the parts that a reply names, each once, with the prompt for its new code."""
         units = units_in(asked.files, self._editable)
         changes: dict[str, str] = {}
         for change in reply.changes[:_NAMED]:
@@ -108,9 +108,10 @@ class PartWriter:
     async def _missing(
         self, client: RoleClient, call: Call, asked: PartsQuestion, edits: Sequence[UnitEdit]
     ) -> list[UnitEdit]:
-        """Have constants and functions written that new parts use and nothing defines.
+        """Ask for the constants and functions that new parts use but nothing defines.
 
-        One that is not answered is left to a repair of the part, which may do without it.
+        If a call gets no usable reply, the definition stays missing; a repair of the part may
+        then do without it.
         """
         files = apply(asked.files, edits, self._editable)
         if not edits or isinstance(files, EditError):
@@ -144,7 +145,7 @@ class PartWriter:
 async def _written(
     client: RoleClient, call: Call, files: Mapping[str, str], unit: Unit, prompt: Prompt
 ) -> list[UnitEdit]:
-    """Return a part's new code, and what it brings along."""
+    """Return a part's new code as edits, with the new definitions that it uses."""
     begun = parts.head(unit, files)
     text = await client.write(call, prompt, parts.FENCE + begun)
     known = {other.name for other in units_in(files, [unit.file])}
@@ -161,7 +162,7 @@ def _part_prompt(
     changes: Mapping[str, str],
     units: Sequence[Unit],
 ) -> Prompt:
-    """Ask for one part's new code, which must go together with the other parts that change."""
+    """Return the prompt for one part's new code; it shows the other parts' changes."""
     of_file = [other for other in units if other.file == unit.file]
     return of_template(
         "part",

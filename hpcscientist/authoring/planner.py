@@ -1,9 +1,9 @@
-"""The plan: from an idea, its concepts and the reference code to what is done, step by step.
+"""The planner: a model turns an idea, its concepts and the reference code into a plan.
 
 AI-Researcher (arXiv 2505.18705) plans data, model, training and testing before any code is
-written. Here a plan names besides what is compared, what the code must contain for the idea to
-have been carried out, and what may be left out in later runs; and it is held against the limits
-of the recipe (see `limits`) before anyone writes code by it.
+written. Here a plan also names what is compared, what the code must contain for the idea to count
+as carried out, and what may be left out in later runs. The plan is checked against the recipe
+(see `problems`) before any code is written from it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,17 @@ if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
 
-# A plan held against its recipe: what is there, what a run may take, what is measured.
+# Checks of a plan against its recipe: what exists, what a run may take, what is measured.
 #
-# What is arithmetic, or a look into a list, is no question to a model. Models put words around
-# names (see `models.prompting.naming`), so where a text may mean something that is there, it
-# counts for it.
+# Arithmetic and look-ups in a list need no model. Models put words around names (see
+# `models.prompting.naming`), so a text that may mean an existing name counts as that name.
 
 _SHOWN = 120  # characters of an entry, and of all entries, that a problem quotes
 _ALL = 400
 _WORD = re.compile(r"[^\W_]+")
 _EMPTY = ("", "none", "n/a", "null", "nothing", "-")
 _TEXTS = ("data", "model", "training", "testing", "comparison")
-# Words that tell one part from another in no way.
+# Words that do not tell one part from another.
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -60,7 +59,7 @@ _COMMON = frozenset(
         "baseline same part parts model method code new set ",
     )
 )
-# Measures that need figures of their own; where a recipe does not score them, nobody will.
+# Metrics that somebody has to compute; if the recipe does not score them, nobody does.
 _MEASURES = re.compile(
     r"\b(accuracy|f1|auc|auroc|auprc|roc[- ]auc|bleu|rouge|meteor|perplexity|rmse|mae|mape|ndcg|"
     r"mrr|iou|miou|psnr|ssim|fid|wer|cer|mcc)\b",
@@ -69,10 +68,10 @@ _MEASURES = re.compile(
 
 
 def problems(plan: ExperimentPlan, recipe: Recipe) -> tuple[str, ...]:
-    """Return what of a plan the recipe does not allow, each with what is there; () if nothing.
+    """Return what the recipe does not allow in a plan, each with what it does allow; () if none.
 
-    Seconds and memory, files that change, packages, the metric of the comparison, and lists that
-    do not say what they should. An estimate that meets a limit exactly is within it.
+    Checks seconds and memory, files that change, packages, empty fields, the metric of the
+    comparison, parts and ablations. An estimate that meets a limit exactly is within it.
     """
     return (
         *_exceeded(plan, recipe),
@@ -86,9 +85,9 @@ def problems(plan: ExperimentPlan, recipe: Recipe) -> tuple[str, ...]:
 
 
 def trimmed(plan: ExperimentPlan) -> ExperimentPlan:
-    """Return a plan without empty and doubled entries, and without ablations that name no part.
+    """Return a plan without empty and repeated entries, and without ablations that name no part.
 
-    A plan that has no part left keeps those that it has.
+    If no part would be left, all parts stay.
     """
     parts = _each_once(plan.parts) or plan.parts
     shorter = plan.model_copy(update={"parts": parts})
@@ -177,9 +176,9 @@ def _ablations(plan: ExperimentPlan) -> Iterator[str]:
 
 
 def _names_a_part(text: str, plan: ExperimentPlan) -> bool:
-    """Whether an ablation shares a word that tells parts apart with any of them.
+    """Return whether an ablation shares a distinctive word with any part, or gives its number.
 
-    Words of one stem count as one ("mixing", "mixed"), and so does a part's number.
+    Words of one stem count as equal ("mixing", "mixed").
     """
     said = _telling(text)
     numbers = {str(number) for number in range(1, len(plan.parts) + 1)}
@@ -191,13 +190,13 @@ def _names_a_part(text: str, plan: ExperimentPlan) -> bool:
 
 
 def _telling(text: str) -> set[str]:
-    """Return the words that tell a text from others; all of them if these are none."""
+    """Return the distinctive words of a text; all of its words if there are none."""
     words = set(_words(text))
     return {word for word in words - _COMMON if len(word) > 2} or words
 
 
 def _is_said(name: str, said: list[str]) -> bool:
-    """Whether all words of a metric's name are there; "accuracies" is as good as "accuracy"."""
+    """Return whether all words of a metric's name occur; "accuracies" counts as "accuracy"."""
     return all(any(_akin(word, other) for other in said) for word in _words(name))
 
 
@@ -220,15 +219,15 @@ def _figure(value: float) -> str:
 __all__ = ["Planned", "Planner", "problems"]
 
 REPAIRS = 2
-AGAIN = 2  # plans that may repeat a refused one, which is then no try
+AGAIN = 2  # plans that may repeat a refused one; these do not count as tries
 _PARTS, _PACKAGES = 8, 10  # the prompt says eight parts
-_REASON = 1000  # characters of an endpoint's or a library's own words
+_REASON = 1000  # characters of an endpoint's or a library's message
 
 
 class Planned(Record):
-    """What came of planning. `problems` are those of the last plan, and why it was the last.
+    """The result of planning. `problems` are the last plan's, and why no further one was made.
 
-    With a plan they are what was fixed in it without asking; without one, why there is none.
+    With a plan, they were fixed in it without asking the model; without one, they say why.
     """
 
     plan: ExperimentPlan | None
@@ -236,7 +235,7 @@ class Planned(Record):
 
 
 class Planner:
-    """Plans ideas; stage `plan`, ordinal 1, and 2 and 3 where a plan breaks the recipe's limits."""
+    """A planner; it asks in stage `plan`, ordinal 1, and from 2 on if a plan breaks the limits."""
 
     def __init__(self, client: RoleClient, recipe: Recipe) -> None:
         self._client, self._recipe = client, recipe
@@ -252,10 +251,10 @@ class Planner:
     async def plan(self, idea: Idea, concepts: Sequence[ConceptRecord] = ()) -> Planned:
         """Return a plan within the recipe's limits, or why there is none.
 
-        A plan that breaks a limit goes back with every problem; one that repeats a refused one is
-        asked for once more. One that is still at odds with
-        itself alone after the last repair (a part named twice, an ablation of no part) is used
-        without what is odd. Raises EndpointError.
+        A plan that breaks a limit goes back to the model with every problem. A plan that repeats
+        a refused one does not count as a repair. If the last plan contradicts only itself (a part
+        named twice, an ablation of no part), it is used without those entries. Raises
+        EndpointError.
         """
         asked = prompt = self._prompt(idea, concepts)
         plan: ExperimentPlan | None = None
@@ -273,20 +272,20 @@ class Planner:
             refused.add(plan)
             if len(refused) > REPAIRS:
                 break
-            # The latest plan alone is shown, so the prompt does not grow with each repair.
+            # Only the latest plan is shown, so that the prompt does not grow.
             said = render("replan", problems=found)
             prompt = asked.answered((plan.model_dump_json(), GONE), said)
         return self._settled(plan, found)
 
     def _settled(self, plan: ExperimentPlan | None, found: tuple[str, ...]) -> Planned:
-        """Return a plan that will not be asked for again, if it can be used at all."""
+        """Return the last plan, trimmed, if it then has no problems; nothing more is asked."""
         shorter = plan and trimmed(plan)
         if shorter and problems(shorter, self._recipe):
             shorter = None
         return Planned(plan=shorter, problems=found)
 
     def _prompt(self, idea: Idea, concepts: Sequence[ConceptRecord]) -> Prompt:
-        """Ask for a plan; too long, it goes without concepts, the last first, then files."""
+        """Return the question; one that is too long drops concepts, the last first, then files."""
         spec, reference = self._recipe.spec, self._recipe.reference
         return of_template(
             "plan",
@@ -305,13 +304,13 @@ class Planner:
 
 
 def _on_lines(concept: ConceptRecord) -> ConceptRecord:
-    """Return a concept whose name and definition are a line each; the rest is fenced."""
+    """Return a concept with its name and definition on one line each; the rest is fenced."""
     texts = {"name": quoted.entry(concept.name), "definition": quoted.field(concept.definition)}
     return concept.model_copy(update=texts)
 
 
 class PlanStage(Stage[Planner]):
-    """The plan, once an idea."""
+    """The stage that plans, once per idea."""
 
     name = "plan"
     kinds = (Kind("plan", "code", ExperimentPlan),)
@@ -321,12 +320,12 @@ class PlanStage(Stage[Planner]):
         return settings.authoring.plan
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks: a plan that breaks a limit goes back."""
+        """Return how often the stage asks; a plan that breaks a limit goes back."""
         ideas = expected.settings.ideas
         return (Calls("plan", ideas, ideas * TRIES * (1 + REPAIRS + AGAIN)),)
 
     def open(self, means: Means) -> Planner:
-        """Return who plans."""
+        """Return the planner."""
         return Planner(means.client("code"), means.recipe)
 
     async def weigh(self, opened: Planner, sample: Sample) -> None:

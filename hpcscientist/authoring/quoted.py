@@ -1,6 +1,6 @@
-"""Ideas, plans and reviews as the prompts of this room quote them: bounded, a field a line.
+"""Ideas, plans and reviews as prompts quote them: bounded, one field per line.
 
-They were written by models, so they are tamed: none can open a section of its own.
+Models wrote these texts, so they are tamed: none can open a section of its own in the prompt.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from hpcscientist.records.authoring import Variant
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, ExperimentPlan
 from hpcscientist.records.idea import Proposal
 
-_FIELD, _BLOCK = 1500, 6000  # characters of one field, and of one that keeps its lines
-_ENTRY, _ENTRIES = 200, 20  # characters of an entry of a list, and how many are shown
+_FIELD, _BLOCK = 1500, 6000  # characters of a field, and of a text that keeps its lines
+_ENTRY, _ENTRIES = 200, 20  # characters of a list entry, and how many entries are shown
 
 Fields = tuple[tuple[str, str], ...]
 
 
 def idea_fields(proposal: Proposal) -> Fields:
-    """Return what an idea says of itself, each field on one line."""
+    """Return the filled fields of an idea's proposal, each on one line."""
     return _filled(
         ("Title", proposal.title),
         ("Hypothesis", proposal.hypothesis),
@@ -31,7 +31,7 @@ def idea_fields(proposal: Proposal) -> Fields:
 
 
 def plan_fields(plan: ExperimentPlan | None) -> Fields:
-    """Return what a plan says, what matters most first; nothing where there is none."""
+    """Return the filled fields of a plan, the most important first; () if there is no plan."""
     if plan is None:
         return ()
     return _filled(
@@ -47,7 +47,7 @@ def plan_fields(plan: ExperimentPlan | None) -> Fields:
 
 
 def findings(review: CodeReview) -> tuple[str, ...]:
-    """Return what a reviewer found lacking, a line each."""
+    """Return what a reviewer found lacking, one line each."""
     found = [finding(check) for check in review.lacking[:_ENTRIES]]
     if review.toy:
         found.append("the method is only pretended, or simplified until it is another")
@@ -57,7 +57,7 @@ def findings(review: CodeReview) -> tuple[str, ...]:
 
 
 def finding(check: ConceptCheck) -> str:
-    """Return what a reviewer found of one concept, and where."""
+    """Return what a reviewer found about one concept, and where."""
     place = "" if check.file is None else f" ({entry(check.file)}{_lines(check)})"
     return f"{entry(check.concept)}{place}: {check.state}. {field(check.remark)}"
 
@@ -70,18 +70,18 @@ def figures(found: tuple[float, float | None, int]) -> str:
 
 
 def values(measured: Mapping[str, float]) -> str:
-    """Return the values of one run by metric, in one line; "" where there are none."""
+    """Return the values of one run by metric, in one line; "" if there are none."""
     return "; ".join(f"`{entry(name)}` {value:.5g}" for name, value in measured.items())
 
 
 def variant(tried: Variant) -> str:
-    """Return what was tried from a version and what it came to, in one line."""
+    """Return what was tried from a version and its result, in one line."""
     came_to = values(tried.values) if tried.failure is None else f"failed: {field(tried.failure)}"
     return f"{field(tried.note) or 'no note'} Result: {came_to or 'no figures'}"
 
 
 def block(text: str) -> str:
-    """Return a text on its own lines, for a fence: it may hold code."""
+    """Return a text with its lines, for a fence, because it may hold code."""
     shown = tame(text[:_BLOCK]).strip()
     return shown if len(text) <= _BLOCK else f"{shown}\n{GONE}"
 

@@ -1,13 +1,12 @@
-"""One question for edits: asked, applied, checked, and asked again with what was wrong.
+"""One question for edits: ask, apply, check, and ask again with what was wrong.
 
-What the tasks of an author share. An edit that is rejected, or changes comments alone, is no
-failure yet: its reason goes back to the model, as often as the question allows, at a higher
-temperature and with another seed. A reply that repeats a refused one does not count as a try, and
-the next is asked in the other form of edits. The second repair shows nothing but the unit that was
-at fault. A result that is
-no step forward (no change, the unchanged reference, a version that was tried before) ends the
-question, so that no task goes round in circles and no idea is credited with what the reference
-does.
+All tasks of an author share this loop. An edit that is rejected, or that changes comments alone,
+is not a failure yet: the reason goes back to the model, as often as the question allows, at a
+higher temperature and with another seed. A reply that repeats a refused one does not count as a
+try, and the next request offers the other form of edits. The second repair shows only the unit at
+fault. A result that is no step forward (no change, the unchanged reference, a version that was
+tried before) ends the question, so that no task goes in circles and no idea is credited with what
+the reference does.
 """
 
 from __future__ import annotations
@@ -62,18 +61,18 @@ GIVEN_BACK = "the edits give back the unchanged reference"
 
 TRIES = 3  # the first reply and two repairs
 AGAIN = 2  # replies that may repeat a refused one
-_PROBLEMS = 20  # of a version, as many as go back to the model
+_PROBLEMS = 20  # at most so many of a version's problems go back to the model
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked for an idea at a stage: edits of `files`.
+    """A question for edits of `files`, for an idea at a stage.
 
-    `ordinals` are those of all replies: `TRIES` of them, and of those that repeat a refused one.
+    `ordinals` number all possible replies: `TRIES`, and `AGAIN` that repeat a refused one.
     `prompt` asks for edits in the form that is offered. `seen` holds the hashes of versions that
-    are not to come back. `insist`: edits that change nothing go back to the model like any that are
-    rejected, where else they end the question. `failed` are the frames in which the code failed,
-    and `failure` says how.
+    must not be returned. With `insist`, edits that change nothing go back to the model like
+    rejected ones; without it they end the question. `failed` are the frames in which the code
+    failed, and `failure` says how.
     """
 
     idea: Idea
@@ -89,12 +88,12 @@ class Question:
 
     @property
     def least(self) -> int | None:
-        """The fewest edits that an answer has."""
+        """The fewest edits that an answer may have; None for no bound."""
         return 1 if self.insist else None
 
 
 class Reviser:
-    """Has a model edit code of a recipe until the edits fit and the result compiles."""
+    """A loop that asks a model to edit code until the edits apply and the result compiles."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class Reviser:
         form: Literal["auto", "parts", "search", "unit"] = "auto",
         drafts: Callable[[], int] = lambda: 1,
     ) -> None:
-        """`drafts` tells how many first replies to a question may be asked for side by side."""
+        """`drafts` returns how many first replies to a question may be asked for in parallel."""
         self._drafts = drafts
         self._forms = Forms(form, recipe.spec.editable)
         self._model, self._settings, self._window = model, settings, window
@@ -150,7 +149,7 @@ class Reviser:
                 offer = self._forms.offer(asked.files, unlike=now.offer)
                 now = first = _Asking.first(asked, offer)
             else:
-                # The latest reply alone is shown, so the prompt does not grow with each repair.
+                # Only the latest reply is shown, so that the prompt does not grow.
                 now = first.again(reply, problem)
         return spare or GaveUp(reason=_useless(len(refused) - 1, problem))
 
@@ -163,10 +162,10 @@ class Reviser:
         drafts: int,
         problem: str,
     ) -> _Answer:
-        """Ask for some drafts side by side and return the first of them that can be used.
+        """Ask for `drafts` replies in parallel and return the first usable one.
 
-        The first by number, whichever comes first, so that a campaign that is replayed takes the
-        same. Where none can be used it is the one that is nearest to that.
+        "First" goes by draft number, not by time, so that a replayed campaign takes the same one.
+        If no draft is usable, the one that comes closest is returned.
         """
         calls = [replace(call, draft=draft) for draft in range(drafts)]
         tasks = [
@@ -200,11 +199,11 @@ class Reviser:
             return _Answer(None, GaveUp(reason=_exhausted(call, problem)))
         except ReplyError as error:
             return _Answer(None, GaveUp(reason=one_line(str(error))))
-        # In a thread: finding the place of an edit may take a while.
+        # In a thread, because finding the place of an edit may take a while.
         return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
 
     def _changed(self, asked: Question) -> set[str]:
-        """Return the labels of units that are not the reference's; none where no frame is known."""
+        """Return the labels of units that differ from the reference; none if no frame is known."""
         if not asked.failed:
             return set()
         old = {u.label: u.text(self._reference) for u in units_in(self._reference, self._editable)}
@@ -218,10 +217,10 @@ class Reviser:
     def _read(
         self, asked: Question, reply: CodeReply | FixReply, now: _Asking
     ) -> Draft | GaveUp | Rejected:
-        """Return what a reply comes to: new code, an end, or what is wrong with its edits."""
+        """Return a reply's result: new code, a GaveUp, or what is wrong with its edits."""
         if _gives_up(reply):
             return GaveUp(reason=one_line(_note(reply)) or "the model gave no reason")
-        # What searches text was written with the whole of the code in view.
+        # Edits that search text were written with all of the code in view.
         by_unit = any(isinstance(edit, UnitEdit) for edit in reply.edits)
         before = now.files if by_unit else asked.files
         files = apply(before, reply.edits, self._editable)
@@ -234,7 +233,7 @@ class Reviser:
         problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
         objection = self._objection(asked, files)
         if isinstance(objection, GaveUp) and now.offer.is_parts:
-            objection = objection.reason  # who gives up says so: it was a slip
+            objection = objection.reason  # a slip: a model that gives up says so
         if objection is not None:
             return Rejected(objection) if isinstance(objection, str) else objection
         draft = Draft(files=files, note=_note(reply))
@@ -244,11 +243,11 @@ class Reviser:
         return Rejected(_listed(problems), draft, fault)
 
     def _objection(self, asked: Question, files: dict[str, str]) -> GaveUp | str | None:
-        """Say why edited files are no step forward; a string is said to the model, too."""
+        """Return why edited files are no step forward; a string goes back to the model."""
         if files == asked.files:
             return UNCHANGED if asked.insist else GaveUp(reason=UNCHANGED)
         if _same_program(asked.files, files):
-            return ONLY_COMMENTS  # a slip, where no edit at all is an answer
+            return ONLY_COMMENTS  # a slip, whereas no edit at all is an answer
         if _same_program(self._reference, files):
             return GaveUp(reason=GIVEN_BACK)
         if hash_texts(files) in asked.seen:
@@ -258,11 +257,11 @@ class Reviser:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What is wrong with a reply's edits; `spare` is their result where it compiles, and `fault`
-    the unit that is to be fixed, if that can be told.
+    """What is wrong with a reply's edits. `spare` is their result if it compiles; `fault` is the
+    unit to fix, if known.
 
-    A problem that a check foresees is worth another question. Where that is not answered, or no
-    better, a trial and its traceback are worth more than to give the idea up.
+    A problem that a check foresees is worth another question. If the answer is no better, or
+    there is none, running `spare` for its traceback is better than giving up the idea.
     """
 
     problem: str
@@ -271,13 +270,13 @@ class Rejected:
 
 
 class _Answer(NamedTuple):
-    """A reply, and what it comes to; without one, it is a GaveUp."""
+    """A reply and its result; without a reply, the result is a GaveUp."""
 
     reply: CodeReply | FixReply | None
     found: Draft | GaveUp | Rejected
 
     def rank(self) -> int:
-        """How much it is worth: code that can be used most, no reply least."""
+        """Return how much the answer is worth: usable code most, no reply least."""
         if isinstance(self.found, Rejected):
             return 2 + bool(self.found.spare)
         return 4 if isinstance(self.found, Draft) else int(self.reply is not None)
@@ -285,8 +284,9 @@ class _Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """One request of a question: what it offers, and the `files` that edits by unit apply to;
-    `part` is the one that is to be written, None where parts are to be named first.
+    """One request of a question: what it offers, and the `files` that unit edits apply to.
+
+    `part` is the part to write; None if the model names the parts first.
     """
 
     prompt: Prompt
@@ -297,12 +297,12 @@ class _Asking:
 
     @classmethod
     def first(cls, asked: Question, offer: Offer) -> _Asking:
-        """Ask the question in the form of an offer."""
+        """Return the request that asks the question in the form of an offer."""
         return cls(asked.prompt(offer), offer, offer.limits(asked.least), asked.files)
 
     @classmethod
     def of_unit(cls, asked: Question, fault: Fault, problem: str, *, is_part: bool) -> _Asking:
-        """Ask for one unit alone."""
+        """Return the request for one unit alone."""
         offer = of_unit(fault.unit, fault.files, is_part=is_part)
         prompt = of_template(
             "unit",
@@ -320,23 +320,25 @@ class _Asking:
         return cls(prompt, offer, offer.limits(1, len(offer.units)), fault.files, part)
 
     def again(self, reply: Record, problem: str) -> _Asking:
-        """Ask the same with the latest reply and what was wrong with it."""
+        """Return the same request with the latest reply and what was wrong with it."""
         said = render("rejected", problem=problem)
-        if self.offer.is_parts:  # the reply was put together from several
+        if self.offer.is_parts:  # the reply was assembled from several
             return replace(self, prompt=self.prompt.noted(said))
         return replace(self, prompt=self.prompt.answered((reply.model_dump_json(), GONE), said))
 
 
 def _near(asked: Question, changed: set[str], editable: Sequence[str]) -> set[str]:
-    """Return the labels of units in which it failed, and of those that were changed."""
+    """Return the labels of the units in which the code failed, and of the changed ones."""
     units = units_in(asked.files, editable)
     held = (unit_at(frame.line, frame.file, units) for frame in asked.failed)
     return changed | {unit.label for unit in held if unit is not None}
 
 
 def _where(asked: Question, changed: set[str], editable: Sequence[str]) -> Fault | None:
-    """Return the innermost unit in which it failed that was changed, to be written anew at once:
-    small models name another one too often, and the question is five times as long.
+    """Return the innermost failing unit that was changed, to be rewritten at once.
+
+    Asked to choose, small models too often name another unit, and that prompt is five times as
+    long.
     """
     units = units_in(asked.files, editable)
     held = (unit_at(frame.line, frame.file, units) for frame in asked.failed)
@@ -349,8 +351,9 @@ def _listed(problems: Sequence[checks.Problem]) -> str:
 
 
 def _idle(before: Mapping[str, str], after: Mapping[str, str], entry: str) -> str | None:
-    """Say what is never called or read, where nothing else changes: small models define what an
-    idea asks for, and forget to use it.
+    """Return a complaint that nothing that runs is changed; None if something is, or may be.
+
+    Small models define what an idea asks for and forget to use it.
     """
     old, new = reachability.read(before, entry), reachability.read(after, entry)
     if old is None or new is None or not (old.known and new.known):
@@ -374,13 +377,13 @@ def _unused(program: Program) -> list[str]:
 
 
 def _same_program(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether files that were edited are read as the same code."""
+    """Return whether edited files parse as the same code."""
     changed = (name for name in {*before, *after} if before.get(name) != after.get(name))
     return all(_same_code(name, before.get(name), after.get(name)) for name in changed)
 
 
 def _same_code(name: str, before: str | None, after: str | None) -> bool:
-    """Whether two texts of a file are read as the same code, so that every run is the same."""
+    """Return whether two texts of a file parse as the same code, so that every run is the same."""
     if not name.endswith(".py") or before is None or after is None:
         return False
     code = _code_hash(before)
@@ -389,8 +392,9 @@ def _same_code(name: str, before: str | None, after: str | None) -> bool:
 
 @lru_cache(maxsize=64)
 def _code_hash(text: str) -> str | None:
-    """Return one hash for all texts that are read as the same code; None of what is no code, or
-    cannot be compared. Kept, for each version is compared with the reference and with its parent.
+    """Return one hash for all texts that parse as the same code; None if a text does not parse.
+
+    Cached, because each version is compared with the reference and with its parent.
     """
     try:
         return hash_bytes(ast.dump(_without_docstrings(syntax_tree(text))).encode())
@@ -415,7 +419,7 @@ def _note(reply: CodeReply | FixReply) -> str:
 
 
 def _exhausted(call: Call, problem: str) -> str:
-    """Name the call; `problem` is what was wrong with the latest reply, if this is a repair."""
+    """Return which call has no reply; `problem` is the latest reply's, if this is a repair."""
     why = f" ({problem})" if problem else ""
     name = f"{call.subject}, stage {call.stage}/{call.ordinal}"
     return one_line(f"the playbook holds no reply for {name}{why}")

@@ -1,10 +1,10 @@
-"""The analyst of runs: reads what was measured, and may ask for a further run.
+"""The run analyst: a model reads an idea's results and may request a further run.
 
 AI-Researcher (arXiv 2505.18705) has an analyst ask for further experiments twice; The AI
-Scientist (arXiv 2408.06292) plans a list of runs and plans it anew after each. Both are here: one
-question a run, and each sees all that was measured before it, so that every run is planned from
-what was seen. Figures are those of the trusted scorer; learning curves come from generated code
-and are shown as such.
+Scientist (arXiv 2408.06292) plans a list of runs and replans after each. This module combines
+both: it asks one question per run, and each question shows all results so far, so that every
+run is planned from what was measured. Figures come from the trusted scorer. Learning curves come
+from generated code, and the prompt says so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BESIDE = re.compile(r"[\s`'\"“”‘’]+")
 
 
 class RunAnalyst:
-    """Reads an idea's results; `client` is the model that judges, `further_runs` the most runs."""
+    """An analyst of runs; it asks `client` and requests at most `further_runs` runs per idea."""
 
     def __init__(self, client: RoleClient, recipe: Recipe, further_runs: int) -> None:
         self._client, self._spec, self._most = client, recipe.spec, further_runs
@@ -48,11 +48,11 @@ class RunAnalyst:
     ) -> AnalysisReply | None:
         """Return what the results show and the run to make next; stage `analyse`, by `number`.
 
-        `outcomes` are the idea's runs, the idea itself first; `curves` hold what an attempt wrote
-        to progress.jsonl, by its number. `number` counts the questions from 1: one for each run
-        that may be asked for, and one more that reads the last of them and asks for none; beyond
-        that, and where there is no usable reply, there is no answer. A run that is asked for
-        again is left out: its result stands already, or its failure. Raises EndpointError.
+        `outcomes` are the idea's runs, the idea itself first. `curves` maps an attempt's number
+        to what it wrote to progress.jsonl. `number` counts the questions from 1: one for each
+        run that may be requested, and one more that reads the last run and requests none. Returns
+        None beyond that, and when there is no usable reply. A request that repeats an earlier run
+        is dropped, because its result or failure is already known. Raises EndpointError.
         """
         if not outcomes or number > self._most + 1:
             return None
@@ -75,7 +75,7 @@ class RunAnalyst:
         curves: Mapping[int, str],
         left: int,
     ) -> Prompt:
-        """Ask what the results show; too long, it goes without curves, then without old runs."""
+        """Return the question; one that is too long drops curves, then the plan, then old runs."""
         plan = brief.plan
         runs = [_described(n, outcome, baseline) for n, outcome in enumerate(outcomes[1:], 1)]
         return of_template(
@@ -104,7 +104,7 @@ def _described(number: int, outcome: RunOutcome, baseline: RunOutcome) -> dict[s
 
 
 def _measured(outcome: RunOutcome, baseline: RunOutcome | None) -> str:
-    """Return a run's figures in one line, with what each differs from the reference's by."""
+    """Return a run's figures in one line, each with its difference from the baseline's."""
     if outcome.failure is not None:
         return f"failed: {quoted.field(outcome.failure)}"
     against = {} if baseline is None else baseline.values
@@ -126,7 +126,7 @@ def _difference(
 
 
 def _curves(outcomes: Sequence[RunOutcome], curves: Mapping[int, str]) -> list[dict[str, str]]:
-    """Return the curves that hold anything, the idea's own first, each attempt's once."""
+    """Return the curves that are not empty, the idea's own first, each attempt's once."""
     named = dict[int, str]()
     for number, outcome in enumerate(outcomes):
         if outcome.failure is None:
@@ -136,10 +136,10 @@ def _curves(outcomes: Sequence[RunOutcome], curves: Mapping[int, str]) -> list[d
 
 
 def _repeats(run: FurtherRun, outcomes: Sequence[RunOutcome]) -> bool:
-    """Whether a run was made before: its change says the same, letter for letter.
+    """Return whether a run was made before: its change has the same letters.
 
-    Of a run whose change is not known the title must do. One word more may be another run, so
-    nothing is compared by likeness; and an author refuses code that it has seen.
+    If an earlier run's change is unknown, its title is compared instead. Similarity is not used,
+    because one more word may mean another run; the author also refuses code that it has seen.
     """
     change, title = _bare(run.change), _bare(run.title)
     return any(
@@ -149,33 +149,33 @@ def _repeats(run: FurtherRun, outcomes: Sequence[RunOutcome]) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Return a text without blanks, case, quotes and full stops at its end; signs stay."""
+    """Return a text without white space, case, quotes and final full stops; signs stay."""
     return _BESIDE.sub("", text.casefold()).rstrip(".")
 
 
 class AnalyseStage(Stage[RunAnalyst]):
-    """Readings of results and further runs, once a run."""
+    """The stage that reads results and requests further runs, once per run."""
 
     name = "analyse"
     kinds = (Kind("analyse", "review", AnalysisReply),)
 
     def applies(self, settings: Settings, has_library: bool) -> bool:
-        """Return whether there are further runs."""
+        """Return whether the settings allow further runs."""
         return settings.authoring.further_runs > 0
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks: the last question reads the last run."""
+        """Return how often the stage asks; the last question reads the last run."""
         ideas, runs = expected.settings.ideas, expected.settings.authoring.further_runs
         likely = ideas * min(RUNS, runs)
         return (Calls("analyse", ideas + likely, ideas * (1 + runs) * TRIES),)
 
     def open(self, means: Means) -> RunAnalyst:
-        """Return who reads results."""
+        """Return the analyst."""
         own = means.settings.authoring.further_runs
         return RunAnalyst(means.client("review"), means.recipe, own)
 
     async def weigh(self, opened: RunAnalyst, sample: Sample) -> None:
-        """Read the results of the idea itself."""
+        """Ask for a reading of the idea's own results."""
         spec = sample.recipe.spec
         main = RunOutcome(
             attempt=1,

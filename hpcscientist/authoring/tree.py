@@ -1,13 +1,13 @@
-"""Best-first search over versions of an idea's code: which of them are made next.
+"""Best-first search over versions of an idea's code: which versions are made next.
 
 The AI Scientist v2 (arXiv 2504.08066, section 3.2) grows a tree whose nodes are programs: first
-versions as roots, then, with some probability, a repair of a broken leaf, else an improvement of
-the best node that works; several at once, and of different trees where it can. As there the value
-of a node is what its run measured. Otherwise than there, where a model judges: here it is a pilot
-that a trusted program scored. No version is expanded twice in one step, for the same question
-would have nearly the same answer; and no first versions are made beyond their number.
+versions as roots; then, with some probability, a repair of a broken leaf, else an improvement of
+the best working node; several at once, from different roots where possible. As there, a node's
+value is what its run measured. There a model judges the run; here it is a pilot that a trusted
+program scored. No version is expanded twice in one step, because the same question would get
+nearly the same answer. At most `Bounds.drafts` first versions are made.
 
-Pure: what comes next depends on what was made, the bounds, the seed and the step. So a driver
+Pure: the choice depends only on the versions made, the bounds, the seed and the step. So a driver
 that resumes makes the same choices.
 """
 
@@ -25,14 +25,16 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Direction
 
 Growth = Literal["draft", "debug", "improve"]
-# disqualified: it tampered, or does nothing; unwritten: the author came to nothing; infra_failed:
-# by the machine, again and again.
+# disqualified: it tampered, or does nothing; unwritten: the author gave up; infra_failed: the
+# machine failed it repeatedly.
 NodeState = Literal["works", "broken", "disqualified", "unwritten", "infra_failed"]
 
 
 class Node(Record):
-    """A version of an idea's code. `parent` is the version it was made from, 0 the reference;
-    `value` the primary metric of its pilot, where it works.
+    """A version of an idea's code.
+
+    `parent` is the version it was made from, 0 for the reference. `value` is the primary metric
+    of its pilot, if the version works.
     """
 
     number: int = Field(ge=1)
@@ -44,7 +46,7 @@ class Node(Record):
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """A version to be made: from `parent` (0: the reference), and why."""
+    """A version to make: its `kind`, and the `parent` it is made from (0: the reference)."""
 
     kind: Growth
     parent: int = 0
@@ -52,7 +54,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How a tree grows; as `config.settings.AuthoringSettings` has it.
+    """The limits of a tree's growth, as in `config.settings.AuthoringSettings`.
 
     `direction` is that of the metric by which versions are compared.
     """
@@ -66,9 +68,9 @@ class Bounds:
 
 
 def choose(nodes: Sequence[Node], bounds: Bounds, seed: int, step: int) -> tuple[Expansion, ...]:
-    """Return what is made next, at most `workers` versions; () where the tree is grown.
+    """Return the next versions to make, at most `workers`; () when the tree is complete.
 
-    `nodes` are all that were made, those that came to nothing too, in the order of their numbers;
+    `nodes` are all versions so far, including unwritten ones, in the order of their numbers.
     `seed` is the idea's, and `step` counts the choices for it.
     """
     room = min(bounds.workers, bounds.nodes - len(nodes))
@@ -89,12 +91,12 @@ def choose(nodes: Sequence[Node], bounds: Bounds, seed: int, step: int) -> tuple
 
 
 def best(nodes: Sequence[Node], direction: Direction) -> Node | None:
-    """Return the version that works best, the earliest of equals; None where none works."""
+    """Return the version that works best, the earliest of equals; None if none works."""
     return next(iter(_ranked(nodes, direction)), None)
 
 
 class Tree:
-    """How versions descend from one another."""
+    """The versions of an idea, with the lines of descent between them."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
@@ -115,7 +117,7 @@ class Tree:
         return tuple(reversed(found))
 
     def repairs(self, node: Node) -> tuple[Node, ...]:
-        """Return the repairs that led to a version without a break, the earliest first."""
+        """Return the unbroken chain of repairs that ends at a version, the earliest first."""
         found: list[Node] = []
         for one in reversed(self.line(node)):
             if one.kind != "debug":
@@ -128,7 +130,7 @@ class Tree:
         return tuple(self._children.get(node.number, ()))
 
     def fixed(self, node: Node) -> Node:
-        """Return what repairs made of a version: the last that was written, or itself."""
+        """Return the end of a version's chain of written repairs, or the version itself."""
         while True:
             repaired = [
                 child
@@ -140,9 +142,9 @@ class Tree:
             node = repaired[-1]
 
     def fixable(self, depth: int) -> Iterator[Node]:
-        """Return broken leaves with fewer than `depth` repairs behind them.
+        """Yield broken leaves with fewer than `depth` repairs behind them.
 
-        What the machine failed says nothing, so it leaves a leaf a leaf.
+        A child that the machine failed says nothing, so its parent still counts as a leaf.
         """
         for node in self.nodes:
             leaf = all(child.state == "infra_failed" for child in self.children(node))
@@ -150,7 +152,7 @@ class Tree:
                 yield node
 
     def improvable(self) -> Iterator[Node]:
-        """Return versions that work, but for those that an author found nothing to improve in."""
+        """Yield versions that work, except those that an author found nothing to improve in."""
         for node in self.nodes:
             if node.state == "works" and all(
                 child.state != "unwritten" for child in self.children(node)
@@ -160,7 +162,7 @@ class Tree:
 
 @dataclass(slots=True)
 class _Choice:
-    """One step's choices among versions that are there; each at most once."""
+    """One step's choices among existing versions; each version is chosen at most once."""
 
     tree: Tree
     bounds: Bounds
@@ -172,7 +174,7 @@ class _Choice:
         good = [n for n in self.tree.improvable() if self._is_free(n)]
         if not broken and not good:
             return None
-        # Drawn whatever there is, so that a draw's place in the sequence tells what it is for.
+        # Always draw both, so that a draw's place in the sequence tells what it is for.
         fixes = draw.random() < self.bounds.debug_share
         place = draw.random()
         if broken and (fixes or not good):
@@ -194,7 +196,7 @@ class _Choice:
 
 
 def _ranked(nodes: Sequence[Node], direction: Direction) -> list[Node]:
-    """Return the versions that work, the best first."""
+    """Return the working versions, the best first."""
     sign = -1.0 if direction is Direction.MAXIMIZE else 1.0
     found = [
         (sign * n.value, n.number, n) for n in nodes if n.state == "works" and n.value is not None

@@ -1,1 +1,1 @@
-"""The loop: what is decided is done, by stages that meet here, and what it comes to recorded."""
+"""The campaign loop: performs what `conduct` decides, and records the outcomes in the journal."""

@@ -1,4 +1,4 @@
-"""Who proposes, writes code and judges in a campaign: one recorded model, asked stage by stage."""
+"""The agents of a campaign: proposer, author and stages, all of which ask one recorded model."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from hpcscientist.system.interpreter import Interpreter
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Who proposes and who writes code; `model` is None for the control arm.
+    """The proposer and the author of a campaign; `model` is None if the control arm runs alone.
 
-    `stages` are the opened stages of the campaign. `control` proposes the ideas of the control arm
-    beside a model's; None where it has none. `reconsider` gives a look-alike another proposal.
+    `stages` are the campaign's opened stages. `control` proposes the control arm's ideas in a
+    model's campaign, None if there is no such arm. `reconsider` replaces a look-alike's proposal.
     """
 
     proposer: Proposer
@@ -40,12 +40,16 @@ class Agents:
 
 
 def control_agents(recipe: Recipe, seed: int) -> Agents:
-    """Return who acts where no model does. Raises UsageError for a recipe without knobs."""
+    """Return the agents of a campaign without a model. Raises UsageError for a recipe without
+    knobs.
+    """
     return Agents(SearchProposer(recipe, seed), KnobAuthor(recipe), None)
 
 
 def with_control(agents: Agents, recipe: Recipe, seed: int) -> Agents:
-    """Have the control arm take its share of a model's campaign. Raises UsageError likewise."""
+    """Return a model's agents with the control arm added. Raises UsageError for a recipe without
+    knobs.
+    """
     control = control_agents(recipe, seed)
     author = TwoArms(agents.author, control.author)
     return replace(agents, author=author, control=control.proposer)
@@ -60,10 +64,10 @@ def model_agents(
     library: Library | None = None,
     python: Interpreter | None = None,
 ) -> Agents:
-    """Return who asks a model in this campaign; every call is recorded and journalled.
+    """Return the agents that ask a model; every call is recorded and journalled.
 
-    `windows` are the roles' contexts; without them prompts go out whole. `python` is what runs
-    the code of ideas.
+    `windows` are the roles' contexts; without them prompts are not shortened. `python` is the
+    interpreter that runs the ideas' code.
     """
 
     def on_reply(request: ModelRequest, reply: ModelReply, asked: int) -> None:

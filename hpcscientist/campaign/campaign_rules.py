@@ -1,4 +1,4 @@
-"""A campaign's rules, from its frozen configuration and from who takes part in it."""
+"""Derives a campaign's rules from its frozen configuration and its agents."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _extent(config: CampaignConfig, agents: Agents) -> Extent:
 def _confirmation(settings: Settings, spec: RecipeSpec) -> Confirmation:
     rule = judging.rule_of(settings)
     final = rule.decision == "fdr" and rule.control == "online"
-    # Fresh seeds make no number true that the candidate computes itself.
+    # Fresh seeds do not make a number trustworthy if the candidate computes it itself.
     enabled = settings.loop.confirm and not spec.primary.is_self_reported
     return Confirmation(enabled=enabled, early=final)
 

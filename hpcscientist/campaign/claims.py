@@ -1,9 +1,9 @@
-"""ideas/ID/claim.json: what was measured of a scored idea, and all that measuring it again needs.
+"""Writes ideas/ID/claim.json: a scored idea's results, and all that is needed to measure it again.
 
-Derived from the journal, campaign.toml and the snapshot of the recipe alone, so a driver that
-resumes writes the same file. Beside it lies recipe.tar, the recipe's code: with the attempt's code,
-which is there already, the idea's folder can be handed on without its campaign. It is the same for
-all ideas of a campaign, so all have one file by a name of their own, where the disk can do that.
+The claim is derived only from the journal, campaign.toml and the recipe's snapshot, so a driver
+that resumes writes the same file. Beside it is recipe.tar, the recipe's code. With the attempt's
+code in the same folder, an idea's folder can be handed on without its campaign. All ideas of a
+campaign share one recipe.tar through hard links, if the disk supports them.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ class Claims:
     state: CampaignState
 
     def write(self, idea_id: str) -> None:
-        """Write an idea's claim if it has one by now, and if it is not what is there already."""
+        """Write an idea's claim, if it has one and the file does not hold it already."""
         claim = derive(self.config, self.recipe, self.state, idea_id)
         if claim is None:
             return
         place = self.paths.idea(idea_id)
-        if self._archive is not None:  # first, so that no claim is without it for long
+        if self._archive is not None:  # first, so that no claim lacks its archive for long
             self._archive.put(make_way(self.paths, place.recipe))
         _write(make_way(self.paths, place.claim), encode(claim))
 
     def write_all(self) -> None:
-        """Write every claim that is not there, or has changed: the test split came to it."""
+        """Write every claim that is missing or has changed, as by results on the test split."""
         if self._archive is not None:
-            self._archive.whole = None  # a candidate may have written into it since
+            self._archive.whole = None  # a candidate may have changed it since
         for idea_id in self.state.ideas:
             self.write(idea_id)
 
     @cached_property
     def _archive(self) -> _Archive | None:
-        """The recipe as it was at launch; None where it is too large, or was changed since."""
+        """The recipe as it was at launch; None if it is too large, or was changed since."""
         places = [self.paths.idea(idea_id).recipe for idea_id in self.state.ideas]
-        for folder in (self.recipe.folder, self.paths.recipe):  # the former has no image
+        for folder in (self.recipe.folder, self.paths.recipe):  # the first one holds no image
             found = archive.pack(folder)
             if found is not None and found[1] == self.config.recipe_hash:
                 return _Archive(found[0], places)
@@ -71,9 +71,10 @@ class Claims:
 
 @dataclass(slots=True)
 class _Archive:
-    """recipe.tar: the one file that the campaign's ideas have in common, put beside each claim.
+    """recipe.tar, one file that all ideas of the campaign share, linked beside each claim.
 
-    `places` are where an earlier driver may have put it; `whole` is one that holds `data`.
+    `places` are the paths where an earlier driver may have put it; `whole` is one that holds
+    `data`.
     """
 
     data: bytes
@@ -81,7 +82,7 @@ class _Archive:
     whole: Path | None = None
 
     def put(self, path: Path) -> None:
-        """Have it at `path` too. Raises OSError."""
+        """Put the archive at `path` too. Raises OSError."""
         if self.whole is None or not self.whole.is_file():
             self.whole = self._find()
         if self.whole is None:
@@ -89,7 +90,7 @@ class _Archive:
         elif _is_same(self.whole, path):
             return
         elif not _link(self.whole, path):
-            # Where the disk knows no links, or no more of this file: the next ones are of the copy.
+            # The disk allows no (more) links to this file: the next links are to this copy.
             if not self._is_whole(path):
                 write_atomic(path, self.data, listed=False)
             known = self.whole.stat()
@@ -97,7 +98,7 @@ class _Archive:
         self.whole = path
 
     def _find(self) -> Path | None:
-        """Look at each file once, by whichever of its names."""
+        """Return a path that holds the archive, None if there is none; read each file once."""
         files: dict[tuple[int, int], Path] = {}
         for path in self.places:
             with contextlib.suppress(FileNotFoundError):
@@ -106,14 +107,14 @@ class _Archive:
         return next(filter(self._is_whole, files.values()), None)
 
     def _is_whole(self, path: Path) -> bool:
-        """Whether a file, no link to one, holds it."""
+        """Return whether a path is a regular file, no link, that holds the archive."""
         if not path.is_file() or path.is_symlink() or path.stat().st_size != len(self.data):
             return False
         return path.read_bytes() == self.data
 
 
 def _is_same(whole: Path, path: Path) -> bool:
-    """Whether a file is the same one, or is a copy that was not touched; contents are not read."""
+    """Return whether two paths are one file, or an untouched copy, without reading contents."""
     try:
         known, found = whole.lstat(), path.lstat()
     except FileNotFoundError:
@@ -125,7 +126,7 @@ def _is_same(whole: Path, path: Path) -> bool:
 
 
 def _link(whole: Path, path: Path) -> bool:
-    """Give a file another name in the place of whatever is there; False where that cannot be."""
+    """Replace `path` by a hard link to a file; return whether that worked."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.unlink(missing_ok=True)
@@ -138,8 +139,9 @@ def _link(whole: Path, path: Path) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a claim that is not there, or not whole: not durably, for it is written once more in
-    the end where a power cut took it.
+    """Write a claim unless the file already holds it.
+
+    Not durably: a claim lost in a power cut is written again at the end.
     """
     try:
         known = read_regular(path, len(data), follow=False)
@@ -157,9 +159,9 @@ def encode(claim: Claim) -> bytes:
 def derive(
     config: CampaignConfig, recipe: Recipe, state: CampaignState, idea_id: str
 ) -> Claim | None:
-    """Return the claim of an idea; None unless it ended scored, on seeds that the baseline has.
+    """Return the claim of an idea; None unless it ended scored on seeds that the baseline has too.
 
-    Nothing is claimed of metrics that candidates report themselves.
+    There are no claims about metrics that candidates report themselves.
     """
     idea = state.ideas[idea_id]
     if recipe.spec.primary.is_self_reported:
@@ -209,7 +211,7 @@ def derive(
 def _evidence(
     own: Mapping[str, TrialState], baseline: Mapping[str, TrialState], metric: MetricSpec
 ) -> Evidence | None:
-    """Return the trials of an idea and the baseline's with the same seeds; None if some lack."""
+    """Return an idea's trials and the baseline's with the same seeds, None if any is missing."""
     ours, theirs = _measured(own, metric), _measured(baseline, metric)
     if not ours or not ours.keys() <= theirs.keys():
         return None
@@ -225,7 +227,7 @@ def _evidence(
 
 
 def _measured(trials: Mapping[str, TrialState], metric: MetricSpec) -> dict[int, Measured]:
-    """Return the scored trials by seed; of several with one seed the last, as `state.scores`."""
+    """Return the scored trials by seed; the last one of several, as in `state.scores`."""
     return {
         trial.seed: Measured(
             trial_id=trial.trial_id,

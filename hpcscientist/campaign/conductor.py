@@ -1,13 +1,13 @@
-"""The loop: decide, begin, wait, and again, until the campaign ends or this driver stops.
+"""The main loop: decide, start actions, wait, repeat, until the campaign ends or the driver stops.
 
     journal --fold--> state --decide--> actions --perform--> events --> journal
 
-All that is decided by is in the journal's fold, so recovery is no second way through the code: a
-driver that resumes decides what is lacking, and what is under way in a scheduler it adopts.
+All decisions depend only on the state, which is computed from the journal. So recovery needs no
+separate code path: a driver that resumes decides what is missing, and adopts what the scheduler
+still runs.
 
-An endpoint that does not answer ends nothing that can do without it: what asks it is held, trials
-go on, and of what is held one is tried again now and then. The driver stops once nothing else is
-left to do.
+If an endpoint does not answer, actions that ask it are held and trials continue. The loop retries
+one held action now and then. The driver stops once nothing else is left to do.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import NoteTaken
 
 _FLUSH_S = 0.5
-_ASKED_AGAIN_S, _SELDOM_S = 30.0, 600.0  # an endpoint that did not answer; twice as long each time
+_ASKED_AGAIN_S, _SELDOM_S = 30.0, 600.0  # pause before a retry: the first, doubled up to the last
 _ERRORS: dict[str, type[HpcsciError]] = {
     "machine": MachineTrouble,
     "damaged": RunDirectoryError,
@@ -52,15 +52,14 @@ _ERRORS: dict[str, type[HpcsciError]] = {
     "noisy": BaselineNoisy,
 }
 
-# What is slow to import: the loop would stand still for it when it is needed, and with it every
-# slot that is free then. The bank compares texts by the first, statistics reckon with the next two,
-# and code is checked by the last.
+# Modules that import slowly: importing one inside the loop would block it and leave slots idle. The
+# bank compares texts with the first, statistics use the next two, and code checks use the last.
 _SLOW = ("scipy.sparse", "scipy.special", "numpy.polynomial.legendre", "pyflakes.checker")
 
 
 @dataclass(slots=True)
 class Conductor:
-    """Conducts one campaign for one driver. `now`: seconds since the epoch."""
+    """Runs the loop of one campaign for one driver. `now` returns seconds since the epoch."""
 
     rules: Rules
     state: CampaignState
@@ -72,7 +71,7 @@ class Conductor:
         """Run the campaign to its end.
 
         Raises BaselineFailed, MachineTrouble, EndpointError, DiskFull or RunDirectoryError;
-        whatever was recorded by then is kept, and a new conductor goes on from there.
+        everything recorded by then is kept, and a new conductor continues from there.
         """
         stale = _Stale(asyncio.get_running_loop())
         with self.journal.grouped(stale.soon):
@@ -108,7 +107,7 @@ class Conductor:
     def _go_on_without(
         self, error: EndpointError, under_way: dict[asyncio.Task[None], str], wake_at: float | None
     ) -> None:
-        """Raise the error of an endpoint once nothing goes on that can do without it."""
+        """Raise the endpoint's error once no work is left that can go on without the endpoint."""
         if not under_way and wake_at is None:
             raise error
         if any(key.startswith("run/") for key in under_way.values()):
@@ -122,7 +121,7 @@ class Conductor:
         stale: _Stale,
         wake_at: float | None,
     ) -> None:
-        """Wait until something has been done, or until it is time to look again."""
+        """Wait until an action is done, or until it is time to decide again."""
         pause_s = None if wake_at is None else max(0.0, wake_at - self.now())
         flush = asyncio.create_task(stale.event.wait())
         try:
@@ -141,13 +140,15 @@ class Conductor:
             else:
                 held.ended_well(key)
         if errors:
-            # Of several what people can fix.
+            # Of several errors, prefer one that people can fix.
             raise next((e for e in errors if isinstance(e, HpcsciError)), errors[0])
 
 
 def _acts(action: Action) -> bool:
-    """Whether what was recorded must be on the disk before this: it asks a model or a library, or
-    ends this driver. All else records more, or waits for the disk itself (`Journal.settled`).
+    """Return whether the journal must be flushed to disk before this action.
+
+    It must if the action asks a model or a library, or ends this driver. All other actions record
+    more, or wait for the disk themselves (`Journal.settled`).
     """
     match action:
         case Take(_, step):
@@ -158,17 +159,17 @@ def _acts(action: Action) -> bool:
 
 @dataclass(slots=True)
 class _Held:
-    """What waits for an endpoint: keys of actions, and when one of them is tried again."""
+    """The keys of actions held for an endpoint, and when to retry one of them."""
 
-    error: EndpointError | None = None  # the last; None where nothing is held
+    error: EndpointError | None = None  # the last error; None if nothing is held
     again_at: float | None = None
     _keys: dict[str, None] = field(default_factory=dict)
     _tried: str = ""
     _pause_s: float = 0.0
 
     def waiting(self, under_way: Collection[str], now: float) -> set[str]:
-        """Return what is not begun now: once it is time, all but one."""
-        if self._tried and self._tried not in under_way:  # it was not wanted any more
+        """Return the keys that stay held; once a retry is due, all but one."""
+        if self._tried and self._tried not in under_way:  # it is no longer wanted
             self._tried = ""
             self.error, self.again_at = (self.error, now) if self._keys else (None, None)
         if self._keys and self.again_at is not None and now >= self.again_at:
@@ -177,7 +178,7 @@ class _Held:
         return set(self._keys)
 
     def hold(self, key: str, error: EndpointError, now: float) -> None:
-        """Hold what failed for want of an answer."""
+        """Hold an action that failed because the endpoint did not answer."""
         self._keys[key] = None
         self.error = error
         if key == self._tried:
@@ -188,15 +189,16 @@ class _Held:
             self.again_at = now + self._pause_s
 
     def ended_well(self, key: str) -> None:
-        """Hold nothing any more, if this is what was tried again."""
+        """Release all held actions if this is the one that was retried."""
         if key == self._tried:
             self._keys.clear()
             self._tried, self.error, self.again_at = "", None, None
 
 
 class _Stale:
-    """Set some time after something was recorded that is nobody's cause to decide anew, as that a
-    trial left the queue.
+    """An event that is set a while after a journal record that needs no new decision.
+
+    An example is a trial that left the queue.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -205,21 +207,21 @@ class _Stale:
         self._timers: list[asyncio.TimerHandle] = []
 
     def soon(self) -> None:
-        """Have it set in a while; from any thread."""
+        """Set the event in a while. Callable from any thread."""
         self._loop.call_soon_threadsafe(self._arm)
 
     def _arm(self) -> None:
         self._timers.append(self._loop.call_later(_FLUSH_S, self.event.set))
 
     def clear(self) -> None:
-        """All that was recorded is known."""
+        """Clear the event and its timers, after the journal was flushed."""
         self.event.clear()
         while self._timers:
             self._timers.pop().cancel()
 
 
 async def _end(under_way: dict[asyncio.Task[None], str]) -> None:
-    """End what is under way, each in its own manner, and wait for it."""
+    """Cancel all tasks and wait for them to end."""
     for task in under_way:
         task.cancel()
     if under_way:
@@ -230,8 +232,9 @@ async def _end(under_way: dict[asyncio.Task[None], str]) -> None:
 
 
 def warm_up() -> None:
-    """Import what is slow to import, before the loop begins: beside it, in a thread, it would hold
-    up the first ideas for longer than it takes. Raises ImportError.
+    """Import the slow modules before the loop begins. Raises ImportError.
+
+    In a thread beside the loop they would delay the first ideas for longer than this takes.
     """
     for name in _SLOW:
         import_module(name)

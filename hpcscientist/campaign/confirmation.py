@@ -1,11 +1,10 @@
-"""Confirmation: improvements are run again with fresh seeds on the test split, once an idea.
+"""Confirmation: improvements run again with fresh seeds on the test split, once for each idea.
 
-An idea comes to it as soon as nothing can change its verdict any more: with online error
-control while the campaign goes on, else at the end. What decides is in the journal, so a
-driver that resumes confirms the same ideas; and before any trial is queued the journal says
-that the idea's only look at the test split is spent. The baseline runs there first: where it
-fails nothing can be confirmed, and no idea's look is spent for nothing. What comes of it is told
-to people and never to a proposer: nothing may be chosen by the test split.
+An idea is confirmed as soon as its verdict is final: during the campaign with online error
+control, else at the end. The choice is in the journal, so a driver that resumes confirms the same
+ideas. Before any trial is queued, the journal records that the idea's only look at the test split
+is spent. The baseline runs there first: if it fails, nothing can be confirmed and no idea's look is
+wasted. People see the outcome, but proposers never do: nothing may be selected by the test split.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from hpcscientist.records.trial import IdeaFailed
 
 @dataclass(frozen=True, slots=True)
 class Confirming:
-    """Says what is confirmed, for one driver."""
+    """Chooses and records what is confirmed, for one driver."""
 
     paths: RunPaths
     journal: Journal
@@ -42,7 +41,7 @@ class Confirming:
     settings: Settings
 
     def judge(self, action: Judge) -> None:
-        """Look at the findings, and put on record which ideas are to be confirmed."""
+        """Compute the findings, and record which ideas to confirm."""
         spec = self.specs.recipe.spec
         found = judging.judge(self.state, spec.objective, self.settings, seeds=spec.seeds)
         improved = {i for i, finding in found.items() if finding.verdict is Verdict.IMPROVEMENT}
@@ -55,12 +54,13 @@ class Confirming:
         )
 
     def spend(self, action: Spend) -> None:
-        """Let an idea or the baseline to the test split; an idea that is not what was measured
-        waits for the next driver.
+        """Give an idea or the baseline access to the test split.
+
+        An idea whose files differ from what was measured waits for the next driver.
         """
         idea_id, attempt = action.idea_id, BASELINE_ATTEMPT
         if idea_id != BASELINE_ID:
-            try:  # before the look is spent: a damaged copy costs none
+            try:  # check before the look is spent: a damaged copy then costs no look
                 attempt = self._checked(idea_id)
             except IdeaDamaged as error:
                 self.set_aside(idea_id, str(error))
@@ -69,9 +69,9 @@ class Confirming:
         self.journal.record(SplitSpent(idea_id=idea_id, attempt=attempt, seeds=seeds))
 
     def tell(self) -> None:
-        """Say so where a trial of the baseline is why nothing can be confirmed.
+        """Record a note if a failed baseline trial makes confirmation impossible.
 
-        What the search measured stands all the same.
+        The results on validation remain valid.
         """
         trials = self.state.confirming.get((BASELINE_ID, BASELINE_ATTEMPT), {})
         for trial in trials.values():
@@ -85,7 +85,7 @@ class Confirming:
                 self.journal.record(NoteTaken(name="baseline unconfirmed", text=text))
 
     def set_aside(self, idea_id: str, why: str) -> None:
-        """Leave an idea to the next driver: it is not what was measured."""
+        """Leave an idea to the next driver, because its files differ from what was measured."""
         text = f"{idea_id} cannot be confirmed: {why}"
         self.journal.record(NoteTaken(name=f"{idea_id} damaged", text=text))
         generation = self.state.generation
@@ -94,7 +94,7 @@ class Confirming:
         )
 
     def _checked(self, idea_id: str) -> int:
-        """The attempt that stands, which is what was measured."""
+        """Return the idea's final attempt, after checking that its files are unchanged."""
         idea = self.state.ideas[idea_id]
         assert idea.ended is not None
         assert idea.ended.attempt is not None

@@ -1,7 +1,7 @@
-"""Trials that wait, gathered into batches; and what becomes of those that were submitted.
+"""Gathers waiting trials into batches, submits them and follows them to their end.
 
-One task of this event loop tends everything; callers of `run` only wait. What is lost without
-having cost anything (see `records.trial.NOTHING_LOST`) is submitted again here, without a word.
+One task of the event loop does all the work; callers of `run` only wait. Runs that were lost before
+they cost anything (see `records.trial.NOTHING_LOST`) are silently submitted again here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hpcscientist.records.trial import (
     Unknown,
 )
 
-# Which trials go into which batch: pure, for every backend.
+# Which trials go into which batch: pure, the same for every backend.
 
 _REMEMBERED = 200
 
@@ -49,7 +49,7 @@ Expect = Callable[[TrialSpec], float]
 
 
 def shape(spec: TrialSpec) -> tuple[int, int, int, float]:
-    """Return what a trial asks for; those with equal answers can share a batch."""
+    """Return the resources that a trial asks for; trials with equal shapes can share a batch."""
     limits = spec.limits
     return limits.cpus, limits.gpus, limits.memory_mb, limits.deadline_s
 
@@ -59,11 +59,10 @@ def arrange(
 ) -> list[list[TrialSpec]]:
     """Arrange trials of one shape, in order, as the elements of one batch.
 
-    Trials that are expected to be shorter than `capacity.pack_s` share an element until it is
-    about that long, but only once there are more of them than can run side by side. Elements hold
-    equally many, in whole waves of those that run side by side: a last element that runs alone
-    would cost more than packing wins. What does not fit is left out. `expect` returns the seconds
-    that a trial is expected to take.
+    Trials expected to be shorter than `capacity.pack_s` share an element until it is about that
+    long, but only if there are more trials than can run concurrently. Elements are equally full, in
+    whole waves of concurrent elements: a last element that runs alone would cost more than packing
+    saves. Trials that do not fit are left out. `expect` returns a trial's expected seconds.
     """
     fit = min(capacity.room, capacity.batch_max)
     if not specs or fit < 1:
@@ -80,7 +79,7 @@ def arrange(
 
 
 def make_batch(elements: Sequence[Sequence[TrialSpec]], avoid: Sequence[str] = ()) -> Batch:
-    """Return a batch of these elements, with an id that no other has: when, and a nonce."""
+    """Return a batch of these elements with a unique id: the time and a nonce."""
     return Batch(
         batch_id=f"{int(time.time()):x}{secrets.token_hex(3)}",
         elements=tuple(tuple(element) for element in elements),
@@ -89,29 +88,29 @@ def make_batch(elements: Sequence[Sequence[TrialSpec]], avoid: Sequence[str] = (
 
 
 class Durations:
-    """How long trials took, by their deadline; what packing goes by. Seconds."""
+    """Durations of past trials in seconds, by deadline; packing uses them."""
 
     def __init__(self) -> None:
         self._seen: dict[float, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
 
     def add(self, spec: TrialSpec, seconds: float) -> None:
-        """Remember one."""
+        """Remember a trial's duration."""
         self._seen[spec.limits.deadline_s].append(max(0.0, seconds))
 
     def expect(self, spec: TrialSpec) -> float:
-        """Return the median of trials like this one; its deadline while there is none."""
+        """Return the median duration of trials with this deadline, the deadline if none ended."""
         seen = self._seen.get(spec.limits.deadline_s)
         return statistics.median(seen) if seen else spec.limits.deadline_s
 
 
 _IDLE_S = 3600.0
-_SHORTEST_S = 0.02  # no pause is shorter: what is due within a rounding error would spin
+_SHORTEST_S = 0.02  # the shortest pause: one due within a rounding error would spin
 
 
 def journalled(
     backend: Backend, journal: Journal, state: CampaignState, generation: int, notify: Notify
 ) -> Dispatcher:
-    """Return the dispatch of a campaign's trials, which goes on with what its journal intended."""
+    """Return the dispatcher of a campaign, which continues with the journal's open intents."""
 
     def on_batch(batch: Batch) -> None:
         if backend.outlives_driver:
@@ -124,11 +123,11 @@ def journalled(
 
 
 class Dispatcher:
-    """Has a backend run trials in their turn; implements `Runs`.
+    """Submits trials to a backend in order; implements `Runs`.
 
-    `intents` are the batches that earlier drivers journalled and of which not all has ended.
-    `on_batch` is told each batch before it is submitted: it journals the intent. `notify` is told,
-    by a name and a sentence, what people should know. Make it inside the event loop that uses it.
+    `intents` are the batches that earlier drivers journalled and that have not fully ended.
+    `on_batch` is called with each batch before it is submitted, to journal the intent. `notify`
+    gets a name and a sentence for people. Create it inside the event loop that uses it.
     """
 
     def __init__(
@@ -142,9 +141,9 @@ class Dispatcher:
         self.backend = backend
         self._intents, self._on_batch, self._notify = intents, on_batch, notify
         self._waiting: list[Entry] = []
-        self._entries: dict[RunId, Entry] = {}  # whoever waits, submitted or not
+        self._entries: dict[RunId, Entry] = {}  # all callers, submitted or not
         self._followed: set[RunId] = set()
-        self._untold: dict[RunId, list[Started | Ended]] = {}  # adopted, and nobody asked yet
+        self._untold: dict[RunId, list[Started | Ended]] = {}  # adopted, without a caller yet
         self._said: set[str] = set()
         self._durations = Durations()
         self._avoided: tuple[str, ...] = ()
@@ -155,18 +154,18 @@ class Dispatcher:
 
     @property
     def outlives_driver(self) -> bool:
-        """Whether what was let go goes on without its driver."""
+        """Return whether trials that were let go continue without the driver."""
         return self.backend.outlives_driver
 
     async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
         """Run trials to their end; see `Runs`.
 
-        Raises what the backend raises: then nothing runs any more that it could not leave.
+        Raises the backend's errors; `close` then ends the runs that are left.
         """
         if self._tending is None:
             self._tending = asyncio.create_task(self._tend(), name="dispatcher")
         elif self._tending.done():
-            self._tending.result()  # which raises what ended it
+            self._tending.result()  # raises the error that ended it
         loop = asyncio.get_running_loop()
         entries = [
             Entry(spec, on_start, on_end, loop.create_future(), loop.time()) for spec in trials
@@ -185,23 +184,23 @@ class Dispatcher:
                 await self._stop(entries)
 
     def avoid(self, nodes: Collection[str]) -> None:
-        """Leave nodes out of batches submitted from now on."""
+        """Exclude nodes from batches submitted from now on."""
         self._avoided = tuple(sorted(nodes))
 
     def let_go(self) -> None:
-        """Leave what is queued and runs to whatever outlives us; see `Runs`."""
+        """Leave queued and running trials to a scheduler that outlives us; see `Runs`."""
         self._kept = True
 
     async def close(self) -> None:
-        """End all that was not let go, and follow nothing any more. Idempotent."""
+        """End everything that was not let go, and stop following runs. Idempotent."""
         if self._tending is not None:
             self._tending.cancel()
             await asyncio.wait({self._tending})
             if not self._tending.cancelled():
-                self._tending.exception()  # whoever waited has been told
+                self._tending.exception()  # all callers have been notified
         entries = list(self._entries.values())
         if not self._kept:
-            # Where nobody answers, what is left stays to be found by a driver that resumes.
+            # If the scheduler does not answer, a driver that resumes finds what is left.
             with contextlib.suppress(SchedulerSilent):
                 await self.backend.sweep()
         elif not self.outlives_driver:
@@ -213,7 +212,7 @@ class Dispatcher:
         self._waiting.clear()
 
     def _put(self, entry: Entry) -> None:
-        """Let a run wait, or let it hear of what is under way already."""
+        """Queue a run, or give its caller the changes of a run that is already followed."""
         if entry.run in self._entries:
             raise ValueError(f"{entry.run} is asked for already: nobody else may meanwhile")
         self._entries[entry.run] = entry
@@ -247,31 +246,31 @@ class Dispatcher:
                     told = None
                     try:
                         await self._refill(changes)
-                    finally:  # what is known counts, whatever came
+                    finally:  # apply what is known, whatever was raised
                         for change in changes:
                             self._apply(change)
                     told = asyncio.create_task(self._changes())
         except Exception as error:
             if told is not None and told.done():
-                with contextlib.suppress(Exception):  # what is known counts, whatever came
+                with contextlib.suppress(Exception):  # apply what is known, whatever was raised
                     for change in told.result():
                         self._apply(change)
-            # Whoever waits is told; what they wait for is ended without our help, by `close`.
+            # Notify all callers; `close` ends their runs.
             for entry in list(self._entries.values()):
                 entry.fail(error)
                 entry.gone.set()
             raise
         finally:
             if told is not None and not told.cancel() and not told.cancelled():
-                told.exception()  # it failed as we were ended: nobody is left to be told
+                told.exception()  # it failed as we were cancelled: no caller is left to notify
 
     async def _changes(self) -> Sequence[Change]:
         return await self.backend.changes()
 
     async def _refill(self, changes: Sequence[Change]) -> None:
-        """Take the places that ends have left before anybody is told of these: telling takes its
-        time, and slots would stand idle for it. What has to wait again has its turn first; and
-        nobody waits for a scheduler to be told, for whose queue it makes no difference.
+        """Refill freed slots before notifying waiters: notification is slow and would leave slots
+        idle. Skip this if a run has to be submitted again, which goes first, and for a scheduler,
+        whose queue keeps its slots busy.
         """
         ends = [change for change in changes if isinstance(change, Ended)]
         if ends:
@@ -312,7 +311,7 @@ class Dispatcher:
             entry.end(change)
 
     def _wait(self, entry: Entry) -> None:
-        """Have an entry wait in its turn, the one it had if it was submitted before."""
+        """Queue an entry in order; a resubmitted one keeps its place."""
         insort(self._waiting, entry, key=turn)
 
     def _forget(self, entry: Entry) -> None:
@@ -320,7 +319,7 @@ class Dispatcher:
             del self._entries[entry.run]
 
     def _ease(self) -> None:
-        """Something ended: there may be room again."""
+        """Allow a submission now: something ended, so there may be room."""
         self._not_before = min(self._not_before, asyncio.get_running_loop().time())
 
     def _hold(self, pause_s: float) -> None:
@@ -328,21 +327,21 @@ class Dispatcher:
         self._not_before = max(self._not_before, until)
 
     def _pause_s(self) -> float:
-        """Seconds until a submission is due."""
+        """Return the seconds until a submission is due."""
         if not self._waiting:
             return _IDLE_S
         gathered = min(entry.since for entry in self._waiting) + self.backend.gather_s
         return max(gathered, self._not_before) - asyncio.get_running_loop().time()
 
     async def _submit(self) -> None:
-        """Submit what there is room for, in as few batches as possible."""
+        """Submit the trials that there is room for, in as few batches as possible."""
         while self._waiting:
             first = self._waiting[0].spec
             capacity = await self.backend.capacity(first)
             group = [entry for entry in self._waiting if shape(entry.spec) == shape(first)]
             elements = arrange([entry.spec for entry in group], capacity, self._durations.expect)
             if not group:
-                continue  # they were given up meanwhile
+                continue  # their callers gave up meanwhile
             if not elements:
                 self._hold(capacity.pause_s)
                 return
@@ -353,7 +352,7 @@ class Dispatcher:
                 return
 
     async def _send(self, batch: Batch, taken: Sequence[Entry]) -> bool:
-        """Submit a batch; tell whether another may be."""
+        """Submit a batch; return whether another one may follow."""
         gone = {id(entry) for entry in taken}
         self._waiting = [entry for entry in self._waiting if id(entry) not in gone]
         self._followed.update(entry.run for entry in taken)
@@ -377,7 +376,7 @@ class Dispatcher:
                 return False
 
     async def _stop(self, entries: Sequence[Entry]) -> None:
-        """End what still waits or runs of entries; return when it has ended."""
+        """End the entries that still wait or run; return when they have ended."""
         mine = {id(entry) for entry in entries}
         for entry in [entry for entry in self._waiting if id(entry) in mine]:
             entry.gone.set()

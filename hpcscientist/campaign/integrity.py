@@ -1,13 +1,13 @@
-"""Keeping what decides as it was recorded, whatever candidates do to the run directory.
+"""Detects and undoes changes that candidate code makes to the run directory.
 
-A candidate without a sandbox can change the recipe there, other ideas' code, campaign.toml. What a
-driver writes there for good it copies too (see `files.trusted`), and compares with the copy right
-before it is used, and after each trial. What differs is restored from the copy, and the journal
-names the ideas whose trials ran meanwhile: one of them may have done it. None fails for that, for
-which one it was is not known, and nothing was measured by what was changed.
+A candidate without a sandbox can change the recipe there, other ideas' code or campaign.toml. The
+driver copies every file that it writes there for good (see `files.trusted`), and compares it with
+the copy right before each use and after each trial. A changed file is restored from the copy, and
+the journal names the ideas whose trials ran meanwhile: one of them may have done it. No idea fails
+for that, because the culprit is unknown and nothing was measured with the changed file.
 
-What runs and scores trials may not be ours to restore: it belongs to an environment. Where a
-candidate without a sandbox may have changed it, the driver stops before another result counts.
+The code that runs and scores trials belongs to a Python environment and may not be ours to restore.
+If a candidate without a sandbox may have changed it, the driver stops before another result counts.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from hpcscientist.records.events import TamperingFound
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Isolation, Split
 
-_LOOKED_AT = 500  # files and folders after a trial; of more than that, those of open ideas
-_ENTRIES = 10_000  # no folder of ours has as many
+_LOOKED_AT = 500  # entries compared after a trial; if there are more, only those of open ideas
+_ENTRIES = 10_000  # no folder of ours has as many entries
 _GONE = "gone"
 
 
 @dataclass(slots=True)
 class Integrity:
-    """Compares and restores, for one driver. Names are paths within the run directory.
+    """Compares and restores files for one driver. Names are paths within the run directory.
 
-    `exposed`: candidates have no sandbox, and can reach it.
+    `exposed`: candidates have no sandbox and can reach the run directory.
     """
 
     paths: RunPaths
@@ -51,10 +51,10 @@ class Integrity:
     state: CampaignState
     recipe: LaunchedRecipe
     exposed: bool
-    data: FolderCopy | None  # that of data which candidates can reach
+    data: FolderCopy | None  # a copy of the data that candidates can reach
     _copy: TrustedCopy
     _contents: Contents
-    _marks: dict[str, object] = field(default_factory=dict)  # of what was seen whole
+    _marks: dict[str, object] = field(default_factory=dict)  # of entries last seen intact
     _ran: set[str] = field(default_factory=set)  # ideas whose trials ended since the last look
     _data_changes: int = 0
     _own_code: Mapping[str, str] = field(default_factory=own_code)
@@ -64,7 +64,7 @@ class Integrity:
     def of(
         cls, paths: RunPaths, journal: Journal, state: CampaignState, config: CampaignConfig
     ) -> Integrity:
-        """Return what watches over the run directory of a campaign."""
+        """Return the integrity checks for a campaign's run directory."""
         copy = TrustedCopy.of(paths.root, config.campaign_id)
         recipe = LaunchedRecipe(paths.recipe, config.recipe_hash)
         exposed = config.isolation is Isolation.NONE
@@ -73,11 +73,10 @@ class Integrity:
         return cls(paths, journal, state, recipe, exposed, data, copy, Contents(copy.contents))
 
     def begin(self) -> None:
-        """Compare what an earlier driver left; copy what has no copy, and its recorded hash.
-
-        Raises OSError.
+        """Compare the files of earlier drivers; copy files that lack a copy and have their recorded
+        hash. Raises OSError.
         """
-        with contextlib.suppress(OSError):  # where there is no room, there are no copies
+        with contextlib.suppress(OSError):  # a full disk means no copies
             self.recipe.keep()
             if self.data and len(tree_files(self.data.shown)) <= _LOOKED_AT:
                 self.data.keep()
@@ -94,20 +93,20 @@ class Integrity:
         self.look()
 
     def keep(self, path: Path, text: str) -> None:
-        """Copy a file that was just written."""
+        """Keep a copy of a file that was just written."""
         self.keep_folder(path, {FILE: text})
 
     def keep_folder(self, path: Path, files: Mapping[str, str]) -> None:
-        """Copy a folder that was just written, in which nothing else is to lie."""
+        """Keep a copy of a folder that was just written; it must hold nothing else."""
         name = self._name(path)
         self._contents.put(name, files)
         self._marks[name] = _mark(path)
 
     def check(self, path: Path, *, recorded: bool = True) -> None:
-        """Restore a file or folder that is not what was kept, before it is used. Raises OSError.
+        """Restore a file or folder that differs from its copy, before it is used. Raises OSError.
 
-        `recorded` false: the journal does not say that there is such a file. Then one without a
-        copy is removed, and made again: a candidate may have put it there.
+        `recorded` false: the journal does not mention this file. If it has no copy, it is removed,
+        because a candidate may have planted it; the caller makes it again.
         """
         self._tell(self._compared([self._name(path)]))
         planted = not recorded and self.exposed and self._contents.is_complete
@@ -115,16 +114,16 @@ class Integrity:
             folders.remove(path)
 
     def trial_ended(self, idea_id: str) -> None:
-        """Look at all that a trial may have changed. Raises OSError."""
+        """Check everything that a trial may have changed. Raises OSError."""
         self._ran.add(idea_id)
         self.look()
         self._ran.clear()
 
     def data_changes(self) -> int:
-        """Restore prepared data that are not those of the launch, for all candidates read them.
+        """Restore prepared data that differ from the launch's; all candidates read these data.
 
-        Returns how often they were not. Raises OSError, and RunDirectoryError where the code that
-        runs and scores trials has changed: then results of trials under way are removed.
+        Returns how often they have differed so far. Raises OSError, and RunDirectoryError if the
+        code that runs and scores trials has changed: then results of running trials are removed.
         """
         self._check_own_code()
         self._tell(self._data())
@@ -149,7 +148,7 @@ class Integrity:
         )
 
     def look(self) -> None:
-        """Compare all that may be used again, where candidates can reach it. Raises OSError."""
+        """Compare everything that may be used again, if candidates can reach it. Raises OSError."""
         if not self.exposed:
             return
         names = list(self._marks)
@@ -164,7 +163,7 @@ class Integrity:
         self._tell(changed)
 
     def _adopt(self, path: Path, known: str) -> None:
-        """Copy what an earlier version wrote, if it has the hash that the journal knows."""
+        """Copy a file of an earlier version of the package, if its hash is the journal's."""
         if not known or self._name(path) in self._contents.names:
             return
         with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -174,7 +173,7 @@ class Integrity:
                 self._contents.put(self._name(path), files)
 
     def _compared(self, names: Iterable[str]) -> Iterator[str]:
-        """Restore what differs from its copy; yield the names."""
+        """Restore entries that differ from their copies; yield their names."""
         for name in names:
             path = self.paths.root / name
             if name not in self._marks or self._marks[name] == (mark := _mark(path)):
@@ -226,7 +225,9 @@ class Integrity:
         self._marks[name] = _mark(place)
 
     def _holds(self, path: Path, files: Mapping[str, str]) -> bool:
-        """Whether these files lie there and nothing else does, below no link of a candidate's."""
+        """Return whether the path holds exactly these files, and no link of a candidate is above
+        it.
+        """
         top, *inner = Path(self._name(path)).parts
         if resolved(path) != resolved(self.paths.root / top).joinpath(*inner):
             return False
@@ -259,10 +260,10 @@ class Integrity:
 
 
 def make_way(paths: RunPaths, path: Path) -> Path:
-    """Return a path of the run directory at which a file can be written: what candidates put in the
-    place of its folders, or a folder in its own place, is removed. Raises OSError.
+    """Return a path of the run directory, made ready for writing a file there. Raises OSError.
 
-    The run directory's own folders may be links: people keep them on other disks.
+    Removes links and files that a candidate put in place of its parent folders, and a folder at the
+    path itself. The run directory's own folders may be links: people keep them on other disks.
     """
     above = [folder for folder in path.parents if paths.root in folder.parents]
     for folder in reversed(above):
@@ -276,7 +277,7 @@ def make_way(paths: RunPaths, path: Path) -> Path:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Read a file, or a folder, as it is kept. Raises OSError and UnicodeDecodeError."""
+    """Return a file's or folder's texts in a copy's form. Raises OSError, UnicodeDecodeError."""
     if not path.is_dir():
         return {FILE: read_regular(path, follow=False).decode()}
     return {
@@ -286,7 +287,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _is_file_of(path: Path, content: bytes) -> bool:
-    """Whether a regular file has this content; of a longer one no more is read."""
+    """Return whether a regular file has this content. It reads no more bytes than `content` has."""
     try:
         return read_regular(path, len(content), follow=False) == content
     except OSError:
@@ -294,9 +295,9 @@ def _is_file_of(path: Path, content: bytes) -> bool:
 
 
 def _mark(path: Path) -> object:
-    """What the file system says of a path and all below it: other contents have another mark.
+    """Return file system metadata of a path and everything below it: it differs if contents do.
 
-    Nobody but the system's clock sets the time of a change (ctime).
+    A program cannot set the time of a change (ctime); only the system's clock does.
     """
     try:
         inner = itertools.islice(path.rglob("*"), _ENTRIES) if path.is_dir() else ()

@@ -1,4 +1,4 @@
-"""What is worked out once and kept in a file of the run directory."""
+"""Results that are made once and kept in a file of the run directory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ V = TypeVar("V", bound=BaseModel)
 async def once(
     path: Path, kind: type[V], make: Callable[[], Awaitable[V]], integrity: Integrity | None
 ) -> V:
-    """Return what a file holds; where there is none, make it and write it.
+    """Return the content of a file; if the file is missing, make the content and write it.
 
     Raises RunDirectoryError if the file is damaged.
     """

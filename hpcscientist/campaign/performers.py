@@ -1,4 +1,4 @@
-"""Who does which action. What it comes to is in the journal when it has been done."""
+"""Maps each action to the object that performs it. A finished action's events are journalled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from hpcscientist.records.trial import Stage
 
 @dataclass(frozen=True, slots=True)
 class Performers:
-    """All of them, for one driver."""
+    """All performers of one driver."""
 
     rules: Rules
     state: CampaignState
@@ -49,27 +49,29 @@ class Performers:
     claims: Claims
 
     def begin(self) -> None:
-        """Have what an earlier driver left be as it was recorded. Raises OSError."""
+        """Restore what an earlier driver left to what its journal says. Raises OSError."""
         self.compactor.results.restore()
         self.catch_up()
 
     def end(self) -> None:
-        """Have all be as it was recorded when this driver leaves it. Raises OSError."""
+        """Restore the run directory to what the journal says, and write all claims, before this
+        driver leaves. Raises OSError.
+        """
         self.catch_up()
         self.idea_runner.attempt_store.integrity.look()
         self.compactor.results.restore()
         self.claims.write_all()
 
     def catch_up(self) -> None:
-        """Say what follows from the reference's trials, which a killed driver may have left
-        unsaid.
+        """Emit the decisions that follow from finished baseline trials, in case a killed driver
+        did not.
         """
         if reference.has_run(self.state, self.rules):
             self.baseline_drift.tell()
             self.confirming.tell()
 
     async def perform(self, action: Action) -> None:
-        """Do what is wanted. Raises EndpointError, MachineTrouble, DiskFull, RunDirectoryError."""
+        """Perform an action. Raises EndpointError, MachineTrouble, DiskFull, RunDirectoryError."""
         try:
             await self._perform(action)
         except IdeaDamaged as error:
@@ -77,7 +79,7 @@ class Performers:
             progress = self.state.progress
             if idea_id not in progress.open and idea_id not in progress.aside:
                 raise
-            self.idea_runner.leave(idea_id, str(error))  # others go on
+            self.idea_runner.leave(idea_id, str(error))  # other ideas go on
 
     async def _perform(self, action: Action) -> None:
         match action:
@@ -111,13 +113,13 @@ class Performers:
                 raise AssertionError(f"{action.key} is the conductor's")
 
     async def _run(self, action: RunTrial) -> None:
-        """Run a trial, and say what follows from how it ended."""
+        """Run a trial, and record what follows from its end."""
         try:
             spec = self.trials.spec(action)
         except IdeaDamaged as error:
             if action.stage is not Stage.CONFIRM:
                 raise
-            self.confirming.set_aside(action.idea_id, str(error))  # others can be confirmed
+            self.confirming.set_aside(action.idea_id, str(error))  # others can still be confirmed
             return
         await self.trials.run(spec)
         if action.idea_id == BASELINE_ID:

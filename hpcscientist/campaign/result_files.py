@@ -1,7 +1,7 @@
-"""Result files as the journal has them: what is gone, or says otherwise, is written again.
+"""Restores result files from the journal if they are missing or differ, and compacts them.
 
-The journal has every report as a whole, and each of its lines is sealed. So a result that somebody
-deleted or changed costs no second run.
+The journal holds every full report, and each of its lines is signed. So a result file that was
+deleted or changed does not cost another run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ResultFiles:
     specs: SpecFactory
 
     def restore(self) -> None:
-        """Have the results of all ended trials say what the journal says.
+        """Make the result files of all ended trials agree with the journal.
 
         Raises OSError and RunDirectoryError.
         """
@@ -45,12 +45,12 @@ class ResultFiles:
         found = disagreement(self.paths, known)
         for file in found.files:
             file.rename(file.with_name(f"changed-{file.name}"))
-        if found.files:  # what else they held is to be written again, too
+        if found.files:  # the other results in these files have to be written again too
             found = disagreement(self.paths, known)
         self._write(found.trials, known)
 
     def restore_loose(self, trials: Collection[str]) -> None:
-        """The same of trials whose results are about to be compacted."""
+        """Do the same for trials whose results are about to be compacted."""
         known = self._recorded(trials)
         right = right_among([self.paths.trial(trial_id).result for trial_id in trials], known)
         self._write(sorted(known.keys() - right), known)
@@ -77,17 +77,17 @@ class ResultFiles:
     def _write_one(self, trial: TrialState, report: TrialReport) -> bool:
         try:
             spec = self._spec(trial, report)
-        except IdeaDamaged:  # then its idea is said to have no results
+        except IdeaDamaged:  # the summary then says that the idea has no results
             return False
         place = self.paths.trial(trial.trial_id)
-        folders.renew(make_way(self.paths, place.spec).parent)  # whatever lies there
+        folders.renew(make_way(self.paths, place.spec).parent)
         place.out.mkdir()
         spec_file.write(place, spec, durable=False)
         store.write_result(place, spec, report)
         return True
 
     def _spec(self, trial: TrialState, report: TrialReport) -> TrialSpec:
-        """What a trial was to run, as far as its result tells. Raises IdeaDamaged."""
+        """Return a trial's spec, as far as its result records it. Raises IdeaDamaged."""
         index = int(trial.trial_id.rpartition("-")[2])
         spec = self._specified(trial, index)
         told = {"run": report.run, "seed": trial.seed, "queued_at": report.usage.started_at}
@@ -118,15 +118,15 @@ class ResultFiles:
                 return specs.full(idea, attempt, which=range(index, index + 1))[0]
 
 
-# Compacting a campaign's results while it runs, so that inodes do not grow with trials.
+# Compacts a campaign's results while it runs, so that inodes do not grow with trials.
 
 
 @dataclass(frozen=True, slots=True)
 class Compactor:
-    """Compacts when it is wanted.
+    """Compacts result files when `decide` asks for it.
 
-    Only trials of ideas that have ended, for the next attempt of the others reads their logs; and
-    reruns of the baseline, which nobody reads.
+    It compacts trials of ended ideas, because the next attempt of an open idea reads its logs, and
+    reruns of the baseline, which are not read again.
     """
 
     paths: RunPaths
@@ -135,8 +135,8 @@ class Compactor:
     results: ResultFiles
 
     async def compact(self) -> None:
-        """Compact what may be; in a thread, so that the loop goes on."""
-        await self.journal.settled()  # else a result might be in no file and in no journal
+        """Compact what is ready, in a thread so that the loop goes on."""
+        await self.journal.settled()  # else a result could be in no file and in no journal
         ready, settled = self._ready(), self.state.progress.settled
         assert len(ready) == settled, "what is compacted is what is counted to see when to"
         loose = {file.parent.name for file in loose_files(self.paths)}
@@ -144,7 +144,7 @@ class Compactor:
         moving = asyncio.create_task(asyncio.to_thread(compact, self.paths, ready))
         try:
             await asyncio.shield(moving)
-        finally:  # a thread goes on when its task is cancelled: no driver leaves one behind
+        finally:  # a thread outlives its cancelled task: wait, so that none is left behind
             await asyncio.wait([moving])
         self.journal.record(ResultsCompacted(trials=settled))
 

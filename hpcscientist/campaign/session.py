@@ -1,4 +1,4 @@
-"""One driver's hold on a campaign."""
+"""The objects that one driver holds while it runs a campaign."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hpcscientist.records.events import NoteTaken
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One driver's hold on a run directory: its journal, the fold, the lock's generation.
+    """One driver's run directory, open journal, state and lock generation.
 
-    `job_id`: the job in whose allocation the driver runs, "" for none. `embedder`: what its launch
-    opened already, in this very process.
+    `job_id`: the job whose allocation the driver runs in, "" for none. `embedder`: the one that the
+    launch has already opened in this process.
     """
 
     paths: RunPaths
@@ -27,7 +27,7 @@ class Session:
     embedder: Embedder | None = None
 
     def teller(self, name: str) -> Tell:
-        """Return what records notes under a name, the first of them alone."""
+        """Return a function that records notes under a name; only the first one is kept."""
 
         def tell(text: str) -> None:
             self.note(name, text)
@@ -35,5 +35,5 @@ class Session:
         return tell
 
     def note(self, name: str, text: str) -> None:
-        """Record what people should know, once a name."""
+        """Record a note for people, once for each name."""
         self.journal.record(NoteTaken(name=name, text=text))

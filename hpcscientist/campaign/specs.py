@@ -1,4 +1,4 @@
-"""Which trials an attempt needs: pure functions of the frozen configuration."""
+"""Builds the trial specs of a campaign from its frozen configuration. Nothing here runs a trial."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ from hpcscientist.records.trial import (
 
 
 def trial_seeds(campaign_seed: int, count: int) -> tuple[int, ...]:
-    """Return the seeds that the baseline and every idea share, so that they can be paired.
+    """Return the seeds that the baseline and every idea share, so that their trials can be paired.
 
-    Derived by hashing, so that campaigns with neighbouring seeds share none.
+    They are hashes, so campaigns with neighbouring seeds share none.
     """
     return tuple(_seed(f"{campaign_seed}/search/{i}") for i in range(count))
 
 
 def fresh_seeds(campaign_seed: int, count: int, searched: int) -> tuple[int, ...]:
-    """Return the seeds that confirmations share; none is among the first `searched` of the search.
-
-    Derived as those are, from another word. They depend on nothing that was measured.
+    """Return the seeds that confirmations share, none of them among the first `searched` of the
+    search. They are hashes too, and depend on nothing that was measured.
     """
     used = set(trial_seeds(campaign_seed, searched))
     fresh: list[int] = []
@@ -61,7 +60,7 @@ def _seed(name: str) -> int:
 
 
 def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
-    """Return what a trial of this budget may use. Raises KeyError for one that is none of its."""
+    """Return a trial's limits at this budget. Raises KeyError if the recipe has no such budget."""
     return Limits(
         deadline_s=recipe.budgets.seconds(budget),
         memory_mb=recipe.resources.memory_mb,
@@ -76,23 +75,25 @@ def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class SpecFactory:
-    """Makes trial specs for one campaign. `recipe` is that of the launch."""
+    """Makes trial specs for one campaign. `recipe` is the one at launch."""
 
     config: CampaignConfig
     recipe: Recipe
     paths: RunPaths
 
     def baseline(self) -> list[TrialSpec]:
-        """The reference code at full budget, one trial for each seed that an idea may be given."""
+        """Return the baseline at full budget: one trial for each seed that an idea may get."""
         most = most_seeds(self.config.settings.loop, self.recipe.spec.seeds)
         return [self._reference(Stage.BASELINE, index) for index in range(most)]
 
     def baseline_pilot(self) -> TrialSpec:
-        """The reference code at the pilot budget: what pilots are held to, with their seed."""
+        """Return the baseline at the pilot budget: ideas' pilots, with the same seed, are compared
+        with it.
+        """
         return self._reference(Stage.PILOT, 0, self._pilot_seed())
 
     def reference(self, stage: Stage, index: int, number: int = BASELINE_ATTEMPT) -> TrialSpec:
-        """One trial of the reference code on validation; `number`: its attempt, above 1 a rerun."""
+        """Return one baseline trial on validation; `number`: its attempt, above 1 for a rerun."""
         of_pilots = stage in (Stage.PILOT, Stage.STEP)
         return self._reference(stage, index, self._pilot_seed() if of_pilots else None, number)
 
@@ -109,27 +110,27 @@ class SpecFactory:
         return self._spec(None, attempt, stage, index, vault.told(reference), seed)
 
     def pilot(self, idea: Idea, attempt: Attempt, tokens: int = 0) -> TrialSpec:
-        """One trial at the pilot budget; `tokens`: spent on the idea so far."""
+        """Return an attempt's trial at the pilot budget; `tokens`: spent on the idea so far."""
         code = self._code(attempt)
         spec = self._spec(idea, attempt, Stage.PILOT, 0, code, self._pilot_seed())
         return spec.model_copy(update={"tokens": tokens})
 
     @property
     def steps(self) -> tuple[StepSpec, ...]:
-        """The budgets between the pilot's and the full one that ideas climb, from the least."""
+        """The budgets between pilot and full that ideas climb, the smallest first."""
         return steps_of(self.config.settings.loop, self.recipe.spec.budgets)
 
     def step(self, idea: Idea, attempt: Attempt, index: int, tokens: int = 0) -> TrialSpec:
-        """One trial at a step, which is counted from 0, with the seed of pilots."""
+        """Return an attempt's trial at step `index`, counted from 0, with the seed of pilots."""
         code = self._code(attempt)
         spec = self._spec(idea, attempt, Stage.STEP, index, code, self._pilot_seed())
         return spec.model_copy(update={"tokens": tokens})
 
     def _pilot_seed(self) -> int:
-        """The seed of pilots: the first of the search's, as a full trial of it would fail too.
+        """Return the seed of pilots: the first seed of the search, unless pilots pick versions.
 
-        A tree picks the best of its versions by their pilots, so there these have a seed of their
-        own: a value that was picked for being good may not be among those that are tested.
+        A tree search picks its best version by pilots, so its pilots have a seed of their own: a
+        value that was selected for being good may not be among the tested values.
         """
         settings = self.config.settings
         if strategy_of(settings).picks_by_pilots:
@@ -139,8 +140,10 @@ class SpecFactory:
     def full(
         self, idea: Idea, attempt: Attempt, tokens: int = 0, which: range | None = None
     ) -> list[TrialSpec]:
-        """One trial a seed at the full budget; `which` of the baseline's seeds, None: as many as
-        the recipe has, where an idea may be given so many.
+        """Return an attempt's trials at the full budget, one for each seed.
+
+        `which` selects from the baseline's seeds; None: as many as the recipe has, but no more
+        than an idea may get.
         """
         code, own = self._code(attempt), self.recipe.spec.seeds
         if which is None:
@@ -149,7 +152,7 @@ class SpecFactory:
         return [spec.model_copy(update={"tokens": tokens}) for spec in specs]
 
     def fresh_seeds(self) -> tuple[int, ...]:
-        """The seeds of confirmations: as many as `loop.confirm_seeds` says, or as the recipe."""
+        """Return the seeds of confirmations: `loop.confirm_seeds`, else the recipe's number."""
         loop, own = self.config.settings.loop, self.recipe.spec.seeds
         searched = max(2 * own, loop.seeds_at_most)
         return fresh_seeds(self.config.settings.seed, loop.confirm_seeds or own, searched)
@@ -157,12 +160,12 @@ class SpecFactory:
     def confirm(
         self, idea: Idea, attempt: Attempt, index: int, seed: int, tokens: int = 0
     ) -> TrialSpec:
-        """The trial of one of the fresh seeds at the full budget on the test split."""
+        """Return an attempt's trial with a fresh seed at the full budget on the test split."""
         spec = self._spec(idea, attempt, Stage.CONFIRM, index, self._code(attempt), seed)
         return spec.model_copy(update={"tokens": tokens})
 
     def confirm_baseline(self, index: int, seed: int) -> TrialSpec:
-        """The same of the reference code: what confirmations are compared with."""
+        """Return the baseline's trial that confirmations with this seed are compared with."""
         return self._reference(Stage.CONFIRM, index, seed)
 
     def _budget(self, stage: Stage, index: int) -> Budget | StepName:
@@ -182,7 +185,7 @@ class SpecFactory:
         code: str,
         seed: int | None = None,
     ) -> TrialSpec:
-        """`seed` None: the one of this index that the search's trials share."""
+        """Return a trial's spec; `seed` None: the search's shared seed of this index."""
         spec, config = self.recipe.spec, self.config
         split = Split.TEST if stage is Stage.CONFIRM else Split.VALIDATION
         budget = self._budget(stage, index)

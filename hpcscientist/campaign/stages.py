@@ -1,7 +1,7 @@
-"""All stages that ask a model, in the order in which a campaign has them.
+"""All stages that ask a model, in the order in which a campaign runs them.
 
-A stage of ours is one line here and a module of its own (see `models.stage`); one of another
-installed package is an entry point of the group `hpcscientist.stages`.
+To add one to this package, write a module (see `models.stage`) and add a line here. Another
+installed package registers a stage as an entry point of the group `hpcscientist.stages`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OURS: tuple[Stage[Any], ...] = (
 
 
 def stages() -> tuple[Stage[Any], ...]:
-    """Return all stages. Raises UsageError for one of another package that is none."""
+    """Return all stages. Raises UsageError for a plugin that is no `VettingStage`."""
     names = frozenset(stage.name for stage in OURS)
     others = plugins.load("stages", names)
     for name, plugin in others.items():
@@ -72,25 +72,24 @@ def kinds() -> Mapping[str, Kind]:
 
 
 def replies() -> Mapping[str, type[Record]]:
-    """Return the schema of a reply by its kind of call: what a playbook may hold."""
+    """Return the reply schema of each kind of call: what a playbook may hold."""
     return {name: kind.reply for name, kind in kinds().items()}
 
 
 def roles() -> tuple[str, ...]:
-    """Return the roles that answer, each once."""
+    """Return the roles that answer calls, each once."""
     return tuple(dict.fromkeys(kind.role for kind in kinds().values()))
 
 
 def applied(
     settings: Settings, has_library: bool, recorded: Mapping[str, frozenset[str]]
 ) -> tuple[str, ...]:
-    """Return the names of the optional stages of a campaign with language models, in their order:
-    settled at launch, the same at every resume.
+    """Return the names of a model campaign's optional stages, in order.
 
-    A stage is left out where the configuration says so, where there is no library for it, and
-    where a playbook answers it and holds no reply of its first kind: what was never recorded cannot
-    be replayed. `recorded` names the kinds that a role's playbook holds; a role that is not in it
-    asks a model that can answer anything.
+    They are fixed at launch and stay the same at every resume. A stage is left out if the
+    configuration says so, if it needs a library and there is none, or if a playbook answers it but
+    holds no reply of its first kind. `recorded` names the kinds that each role's playbook holds; a
+    role missing from it asks a model that can answer anything.
     """
 
     def answered(stage: Stage[Any]) -> bool:
@@ -106,28 +105,28 @@ def applied(
 
 
 def reads_library(names: Collection[str]) -> bool:
-    """Whether any of these stages looks into a library."""
+    """Return whether any of these stages reads a library."""
     return any(stage.reads_library for stage in stages() if stage.name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The stages that a campaign has, opened. Empty: all are left out."""
+    """The opened stages of a campaign. Empty: all are left out."""
 
     by_name: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, means: Means) -> Opened:
-        """Open those that `means` names, and those that every campaign with a model has."""
+        """Open the stages that `means` names, and those that every model campaign has."""
         wanted = [stage for stage in stages() if not stage.optional or stage.name in means.stages]
         return cls({stage.name: stage.open(means) for stage in wanted})
 
     def get(self, stage: Stage[T]) -> T | None:
-        """Return who carries a stage out; None where it is left out."""
+        """Return the object that carries out a stage, None if the stage is left out."""
         return cast("T | None", self.by_name.get(stage.name))
 
     def judges(self) -> tuple[tuple[VettingStage[Any], Judge], ...]:
-        """Return who judges ideas before code is written, in their order."""
+        """Return the vetting stages and their judges, in order; they vet ideas before any code."""
         return tuple(
             (stage, self.by_name[stage.name])
             for stage in (stages() if self.by_name else ())

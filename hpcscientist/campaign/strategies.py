@@ -1,4 +1,4 @@
-"""All strategies by which an idea may be pursued: ours, and those of other installed packages."""
+"""All strategies for pursuing an idea: the built-in ones, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OURS: tuple[StrategyKind, ...] = (LinearSearch(), TreeSearch())
 def strategy_of(settings: Settings) -> StrategyKind:
     """Return the strategy that `authoring.search` names.
 
-    Raises UsageError where there is none of that name, or another package's is none.
+    Raises UsageError for an unknown name, or for a plugin that is no `StrategyKind`.
     """
     found = {kind.name: kind for kind in OURS}
     for name, plugin in plugins.load("strategies", frozenset(found)).items():

@@ -1,9 +1,9 @@
-"""Running trials exactly once: the journal, the result files and the backend put together.
+"""Runs each trial exactly once, with the journal, the result files and the backend.
 
-A trial that has a report in the journal is never run again; one that has a result file is
-read; only then is the intent journalled and the backend asked. A trial that the machine failed
-runs again within the budget; one that the idea failed does not, though its worker were lost: see
-`failure_attribution`.
+A run with a report in the journal never runs again. The intent is journalled first; then an
+existing result file is read, and otherwise the backend is asked. A trial lost to a machine failure
+is rerun within its retries; one that failed because of the idea is not, even if its worker was
+lost: see `failure_attribution`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from hpcscientist.results import store
 
 # A disk with less than this is full: a result file and a log would not fit.
 FULL_BYTES = 1 << 20
-NEARLY_FULL_BYTES = 64 << 20  # and this is where a worker may have found it full
+NEARLY_FULL_BYTES = 64 << 20  # with less than this, a worker may have found the disk full
 
-# A node that failed as many trials is avoided from then on.
+# A node with as many failed trials is avoided from then on.
 REPEATED = 2
 _NOT_THE_NODES = (
     *(MachineFailure.PREEMPTED, MachineFailure.CANCELLED),
@@ -67,9 +67,9 @@ _NOT_THE_NODES = (
 class TrialRunner:
     """Runs trials for one driver.
 
-    `retries` counts reruns after machine failures that this driver may make of one trial;
-    a driver that resumes may make as many again. Before each it waits `pause_s` seconds,
-    doubled each time: what ails a machine often passes. `data_changes` says how often the data that
+    `retries` bounds this driver's reruns of one trial after machine failures; a driver that
+    resumes may make as many again. Before a rerun it waits `pause_s` seconds, doubled each time,
+    because machine failures are often transient. `data_changes` returns how often the data that
     all candidates read were found changed, and restored.
     """
 
@@ -81,16 +81,16 @@ class TrialRunner:
     retries: int
     pause_s: float
     data_changes: Callable[[], int] = lambda: 0
-    _data_changes: dict[str, int] = field(default_factory=dict)  # as each trial started
-    _found: set[str] = field(default_factory=set)  # trials whose folder was there as they started
-    _failures: Counter[str] = field(default_factory=Counter)  # of the machine, by node
+    _data_changes: dict[str, int] = field(default_factory=dict)  # when each trial started
+    _found: set[str] = field(default_factory=set)  # trials whose folder existed when they started
+    _failures: Counter[str] = field(default_factory=Counter)  # machine failures by node
     _beside: dict[str, set[str]] = field(default_factory=dict)  # by trial: ideas that ran meanwhile
 
     async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
         """Run trials to their ends and return their reports in the same order.
 
-        What the machine failed is run again: a MachineFailed report is returned only when this
-        driver's retries are used up. Raises what `once` raises.
+        A MachineFailed report is returned only when this driver's retries are used up. Raises what
+        `once` raises.
         """
         for spec in specs:
             test_split_guard.check(spec, self.state)
@@ -103,14 +103,14 @@ class TrialRunner:
         return [task.result() for task in tasks]
 
     async def once(self, spec: TrialSpec) -> TrialReport:
-        """Have a run of a trial come to its end, and return its report, which is journalled then.
+        """Run a trial once to its end, journal its report and return it.
 
         The intent is journalled before anything is awaited. Raises DiskFull when the run
-        directory's disk is full, and SplitGuarded, before anything runs, where it may not see the
-        test split.
+        directory's disk is full, and SplitGuarded, before anything runs, if the trial may not see
+        the test split.
         """
         test_split_guard.check(spec, self.state)
-        # With nothing beside it where an earlier run was lost, or its folder was changed.
+        # Run it alone if an earlier run was lost, or its folder was tampered with.
         alone = self.state.losses.of(spec.trial_id) > 0 or self._was_tampered_with(spec)
         spec = spec.model_copy(update={"alone": alone}) if spec.run > 1 else spec
         self._record_intent(spec)
@@ -159,7 +159,7 @@ class TrialRunner:
         )
 
     def _prepare(self, spec: TrialSpec) -> None:
-        """Lay the trial's folder out, without touching a live run."""
+        """Prepare the trial's folder, without touching a live run."""
         trial = self.paths.trial(spec.trial_id)
         try:
             make_way(self.paths, trial.spec)
@@ -167,8 +167,9 @@ class TrialRunner:
                 trial.result.unlink(missing_ok=True)
             trial.out.mkdir(parents=True, exist_ok=True)
             if not _holds(trial, spec):
-                # A driver that resumes writes it again unless it is whole: see `_holds`. Without it
-                # a result is none, and the trial runs again; that is not for the test split.
+                # A driver that resumes writes it again unless it is complete: see `_holds`. Without
+                # it a result does not count and the trial runs again, which a trial on the test
+                # split must not.
                 spec_file.write(trial, spec, durable=spec.stage is Stage.CONFIRM)
         except OSError as error:
             raise DiskFull(
@@ -201,7 +202,7 @@ class TrialRunner:
         self._collect(spec, ended)
 
     def _collect(self, spec: TrialSpec, ended: Ended | None = None) -> TrialReport:
-        """Record how a run ended: by its result file, else as the backend says, else as lost."""
+        """Record how a run ended: by its result file, else by the backend's word, else as lost."""
         recorded = self._recorded(spec)
         if recorded is not None:
             return recorded
@@ -231,7 +232,7 @@ class TrialRunner:
         return report
 
     def _blamed(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
-        """Return the report of a lost run; the idea has failed where its code is why."""
+        """Return a run's report; a lost run is the idea's failure if its code is to blame."""
         with_driver = self._is_of_earlier_driver(spec)
         if not self.state.losses.are_its_own_doing(spec.idea_id, report, with_driver):
             return report
@@ -244,7 +245,9 @@ class TrialRunner:
         return report
 
     def _of_its_folder(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
-        """Return the report of a trial whose folder is gone, perhaps since before it started."""
+        """Return the report of a trial whose folder is gone: tampering by the idea if the folder
+        existed when the trial started, else a machine failure.
+        """
         detail = "its folder was removed"
         outcome: IdeaFailed | MachineFailed = IdeaFailed(
             failure=IdeaFailure.TAMPERING, detail=detail
@@ -256,7 +259,7 @@ class TrialRunner:
         return report.model_copy(update={"outcome": outcome})
 
     def _of_its_data(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
-        """Return the report of a trial, which counts for nothing where its data were changed."""
+        """Return a trial's report, as tampering if the data changed while it ran."""
         before = self._data_changes.pop(spec.trial_id, 0)
         if self.data_changes() == before or isinstance(report.outcome, MachineFailed):
             return report
@@ -267,15 +270,15 @@ class TrialRunner:
         return report
 
     def _cleared(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
-        """Return the report of a trial that another idea's candidate may have failed: it is run
-        again with nothing beside it. The reference never changes what is not its own.
+        """Return a trial's report, as a machine failure if another idea's candidate may have caused
+        the failure: the trial then runs again alone. The reference code never tampers.
         """
         outcome, beside = report.outcome, self._beside.pop(spec.trial_id, None)
         if not isinstance(outcome, IdeaFailed) or spec.isolation is not Isolation.NONE:
             return report
         is_reference = spec.idea_id == BASELINE_ID
         tampered = outcome.failure is IdeaFailure.TAMPERING
-        # What an earlier driver had started ran beside whatever it ran.
+        # A trial that an earlier driver started may have run beside anything.
         others = beside is None or beside - {spec.idea_id, BASELINE_ID}
         if tampered and (others or is_reference):
             who = "which may have been another idea's candidate"
@@ -293,19 +296,22 @@ class TrialRunner:
         return trial.run == spec.run and 0 < trial.driver < self.generation
 
     def _keep_report(self, spec: TrialSpec, report: TrialReport) -> None:
-        """Write the result that the worker could not, unless the disk is the reason."""
+        """Write the result that the worker did not write, unless the disk is full."""
         if self._free() < FULL_BYTES:
             self._stop_for_space(spec)
         self._write(spec, report)
 
     def _write(self, spec: TrialSpec, report: TrialReport) -> None:
-        """Write a result, whatever a candidate put in its folder's place, or took away."""
+        """Write a result, even if a candidate replaced or removed the trial's folder."""
         trial = self.paths.trial(spec.trial_id)
         make_way(self.paths, trial.result)
         store.write_result(trial, spec, report)
 
     def _is_full(self, report: TrialReport, outcome: MachineFailed) -> bool:
-        """Whether the run directory is full; a full disk of another node is that node's failure."""
+        """Return whether the run directory's disk is full.
+
+        A full disk on another node is that node's failure.
+        """
         full = outcome.failure is MachineFailure.DISK_FULL
         elsewhere = report.usage.node not in ("", node_name(os.environ))
         return self._free() < (NEARLY_FULL_BYTES if full else FULL_BYTES) or (
@@ -316,8 +322,8 @@ class TrialRunner:
         return shutil.disk_usage(self.paths.root).free
 
     def _stop_for_space(self, spec: TrialSpec, known: MachineFailed | None = None) -> NoReturn:
-        """End the campaign for now; `known` is what a worker said, which may be of another disk."""
-        # What is there is no result: the trial runs again on resume.
+        """Raise DiskFull; `known` is what a worker reported, perhaps about another disk."""
+        # Remove the partial result: the trial runs again on resume.
         self.paths.trial(spec.trial_id).result.unlink(missing_ok=True)
         fix = "free some and run `hpcsci resume`"
         root = self.paths.root
@@ -326,7 +332,7 @@ class TrialRunner:
         raise DiskFull(f"no space left for {spec.trial_id} ({known.detail}); {fix}")
 
     def _unsaid(self, spec: TrialSpec) -> Ended:
-        """The end of a run of which nothing is told."""
+        """Return the end of a run for which the backend reported none."""
         now, began = time.time(), presence.began(self.paths.trial(spec.trial_id), spec.run)
         return Ended(
             run_of(spec), EndState.ENDED, ended_at=now, began_at=began, node=node_name(os.environ)
@@ -334,34 +340,34 @@ class TrialRunner:
 
 
 def _unsealed(spec: TrialSpec, report: TrialReport) -> TrialReport:
-    """Say so where there is a result, and nobody vouches for it."""
+    """Return the report of a run whose result file has no valid signature."""
     detail = (
         f"{spec.trial_id}/result.arrow does not bear this campaign's seal: either the "
         "worker did not find its key, so see that paths.private is the same on every "
         "node, or somebody else wrote it"
     )
     lost = MachineFailed(failure=MachineFailure.LOST, detail=detail)
-    # Not the state of a task that may go on: nobody but its candidate or its worker is to blame.
+    # Drop Slurm's state of a task that may still run: only its candidate or worker is to blame.
     usage = report.usage.model_copy(update={"slurm_state": None})
     return report.model_copy(update={"outcome": lost, "usage": usage})
 
 
 def _last_words(ended: Ended, report: TrialReport) -> str:
-    """What a lost worker said, and what that was taken for."""
+    """Return the last output of a lost worker, with the failure it was classified as."""
     if ended.job is None or isinstance(report.outcome, Scored):
         return ended.said
     return f"{ended.said.strip()}\n{report.outcome.detail}\n".lstrip()
 
 
 def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
-    """Whether the folder already holds this run's spec (the driver was killed since)."""
+    """Return whether the folder already holds this run's spec, from a driver that was killed."""
     if presence.live_worker(trial, spec.run) is not None:
-        return True  # whatever it reads there: it would take another text for tampering
+        return True  # a live worker would take a rewritten spec for tampering
     try:
         old = spec_file.read(trial)
     except (OSError, ValueError):
         return False
-    # An idea that tries versions side by side may have spent more by now; that is no other run.
+    # An idea that tries versions concurrently may have spent more tokens since: still the same run.
     same: dict[str, object] = {"queued_at": spec.queued_at, "tokens": spec.tokens, "seal": ""}
     if presence.began(trial, spec.run) is not None:  # on another host, where it may go on
         ours = spec.provenance
@@ -370,13 +376,13 @@ def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
     return old.model_copy(update=same) == spec
 
 
-# The runs of trials that `decide` wants: what each needs, from the journal and the frozen
+# Turns the trial runs that `decide` wants into specs, from the journal and the frozen
 # configuration.
 
 
 @dataclass(frozen=True, slots=True)
 class DueTrials:
-    """Has wanted runs of trials come to their ends, for one driver."""
+    """Runs the wanted trials of one driver to their ends."""
 
     specs: SpecFactory
     trials: TrialRunner
@@ -384,13 +390,13 @@ class DueTrials:
     integrity: Integrity
 
     def spec(self, action: RunTrial) -> TrialSpec:
-        """Return what is to run. Raises IdeaDamaged where the idea or its attempt's code is not
-        what is on record.
+        """Return the spec of a wanted run. Raises IdeaDamaged if the idea or its attempt's code
+        differs from what was recorded.
         """
         return self._spec(action).model_copy(update={"run": action.run})
 
     async def run(self, spec: TrialSpec) -> TrialReport:
-        """Have it come to its end. Raises what `TrialRunner.once` raises."""
+        """Run a trial to its end. Raises what `TrialRunner.once` raises."""
         try:
             return await self.trials.once(spec)
         finally:
@@ -432,5 +438,5 @@ class DueTrials:
 
 
 def _spent(spent: SplitSpent | None) -> SplitSpent:
-    assert spent is not None  # else nothing of it is to be confirmed
+    assert spent is not None  # else it has no confirmation trials
     return spent

@@ -1,4 +1,4 @@
-"""Who waits for trials: what they may rely on, and what each is told."""
+"""Callers that wait for trials: the protocol `Runs` they rely on, and how they are notified."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ OnEnd = Callable[[TrialSpec, Ended | None], None]
 
 
 class Runs(Protocol):
-    """Runs prepared trials to their end, for `TrialRunner`; `Dispatcher` does."""
+    """Runs prepared trials to their end, for `TrialRunner`; implemented by `Dispatcher`."""
 
     @property
     def outlives_driver(self) -> bool:
-        """Whether what was let go goes on without its driver."""
+        """Return whether trials that were let go continue without the driver."""
         ...
 
     async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
-        """Run trials to their end, telling each start and each end as it comes.
+        """Run trials to their end, and report each start and end as it happens.
 
-        What `on_start` and `on_end` raise stops the trials and is passed on. When it is
+        An error of `on_start` or `on_end` stops the trials and is raised. When this call is
         cancelled, its trials are stopped before the cancellation is passed on.
         """
         ...
 
     def avoid(self, nodes: Collection[str]) -> None:
-        """Name the nodes that failed repeatedly; where others can be had, those are used."""
+        """Avoid these nodes, which failed repeatedly, if other nodes are available."""
         ...
 
     def let_go(self) -> None:
-        """From now on leave to a scheduler what it has: a later driver adopts it."""
+        """From now on leave submitted trials to the scheduler: a later driver adopts them."""
         ...
 
     async def close(self) -> None:
-        """Stop whatever still runs, unless it was let go, and leave nothing behind. Idempotent."""
+        """Stop and clean up everything that was not let go. Idempotent."""
         ...
 
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One run that a caller waits for. `gone` is set once nothing of it can go on."""
+    """One run that a caller waits for. `gone` is set once nothing of the run can continue."""
 
     spec: TrialSpec
     on_start: OnStart
@@ -58,11 +58,11 @@ class Entry:
 
     @property
     def run(self) -> RunId:
-        """The run that is waited for."""
+        """The run that the caller waits for."""
         return run_of(self.spec)
 
     def start(self) -> None:
-        """Tell the caller, once."""
+        """Notify the caller of the start, once."""
         if self.begun or self.stopping or self.done.done():
             return
         self.begun = True
@@ -72,7 +72,7 @@ class Entry:
             self.fail(error)
 
     def end(self, ended: Ended) -> None:
-        """Tell the caller how it ended, and let it go on."""
+        """Notify the caller of the end, and resolve its wait."""
         if not self.stopping and not self.done.done():
             try:
                 self.on_end(self.spec, ended)
@@ -83,22 +83,22 @@ class Entry:
         self.gone.set()
 
     def fail(self, error: BaseException) -> None:
-        """Pass an error on to the caller, who may be ending for that of another trial by now."""
+        """Pass an error to the caller, unless its wait is already over."""
         if not self.done.done():
             self.done.set_exception(error)
-            self.done.exception()  # or asyncio prints a traceback where nobody asks for it
+            self.done.exception()  # else asyncio prints a traceback if the caller never asks
 
     def give_up(self) -> None:
-        """Nothing of it can go on, and nobody wants to know how it ended."""
+        """Mark the run finished and discard its outcome."""
         self.gone.set()
         self.done.cancel()
 
 
 def turn(entry: Entry) -> tuple[bool, float]:
-    """Return by what entries are sorted as they wait: first come first served, but pilots and the
-    reference's trials before all else. A pilot is short, and until it has ended nobody knows what
-    its idea wants next: where those waited last, the last ideas would run alone. For the reference
-    all ideas wait.
+    """Return the sort key of waiting entries: pilots and baseline trials first, then by time.
+
+    A pilot is short, and its idea cannot continue before it ends: if pilots waited last, the last
+    ideas would run alone. All ideas wait for the baseline.
     """
     first = entry.spec.stage is Stage.PILOT or entry.spec.idea_id == BASELINE_ID
     return not first, entry.since

@@ -1,1 +1,1 @@
-"""What the campaign does next, from what its journal says: pure."""
+"""Decides what a campaign does next from its journal. Pure: it reads and writes nothing."""

@@ -1,4 +1,4 @@
-"""What a campaign does next, one thing each. An action's `key` names it among those under way."""
+"""Actions: what a campaign can do next. The driver tracks actions under way by their `key`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from hpcscientist.conduct.strategy.steps import (
 )
 from hpcscientist.records.trial import Stage
 
-# The most urgent first: what is nearest to a result, and what others wait for.
+# The most urgent first: work closest to a result, and work that blocks other work.
 REFERENCE, CONFIRMATION, STEP, BRIEF, ADMISSION, PROPOSAL, UPKEEP = range(70, 0, -10)
 
 
 @dataclass(frozen=True, slots=True)
 class RunTrial:
-    """Run a trial, for the time `run`. `index` counts the trials of an attempt's stage from 0."""
+    """Run a trial; `run` counts its runs from 1. `index` counts the trials of an attempt's stage
+    from 0.
+    """
 
     trial_id: str
     idea_id: str
@@ -37,13 +39,13 @@ class RunTrial:
 
     @property
     def key(self) -> str:
-        """Once a trial: its next run is not begun before this one is settled in every respect."""
+        """One at a time for each trial: its next run starts only after this action is done."""
         return f"run/{self.trial_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Have an idea proposed."""
+    """Ask for a new idea."""
 
     number: int
     round: int
@@ -51,59 +53,57 @@ class Propose:
 
     @property
     def key(self) -> str:
-        """Once a number."""
+        """One for each idea number."""
         return f"propose/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Let an idea in whose turn it is, unless it repeats one before it."""
+    """Admit the next idea in order of number, unless it repeats an earlier one."""
 
     number: int
     priority: int = ADMISSION
 
     @property
     def key(self) -> str:
-        """Once a number."""
+        """One for each idea number."""
         return f"admit/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """Have an idea vetted, looked up and planned."""
+    """Vet an idea, look it up in the literature and plan it."""
 
     idea_id: str
     priority: int = BRIEF
 
     @property
     def key(self) -> str:
-        """Once an idea."""
+        """One for each idea."""
         return f"brief/{self.idea_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Take a step of an idea's strategy in which no trial runs."""
+    """Take a step of an idea's strategy that runs no trial."""
 
     idea_id: str
     step: Write | Review | Read | Abandon | Conclude | SetAside
 
     @property
     def priority(self) -> int:
-        """As the strategy has it."""
+        """The step's own priority, on the scale of actions."""
         return STEP + self.step.priority
 
     @property
     def key(self) -> str:
-        """Once an idea and what the step is about."""
+        """One for each idea and subject of the step."""
         return f"{_named(self.step)}/{self.idea_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Decide how far an attempt goes, after the trials of a stage: the one at a budget below the
-    full one, or so many seeds.
-    """
+    """Decide whether an attempt continues, after its trial at a smaller budget or some seeds."""
 
     idea_id: str
     after: Climb | Seeds
@@ -111,13 +111,13 @@ class Decide:
 
     @property
     def key(self) -> str:
-        """Once a stage of an attempt."""
+        """One for each stage of an attempt."""
         return f"decide {_named(self.after)}/{self.idea_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Look at the findings, and choose which ideas are confirmed; `last`: no further idea comes."""
+    """Compute the findings and choose which ideas to confirm; `last`: no further idea comes."""
 
     ended: int
     last: bool
@@ -131,20 +131,20 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """Let an idea, or the baseline, to the test split."""
+    """Give an idea, or the baseline, access to the test split."""
 
     idea_id: str
     priority: int = CONFIRMATION
 
     @property
     def key(self) -> str:
-        """Once an idea."""
+        """One for each idea."""
         return f"spend/{self.idea_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """Compact the result files of trials that nobody reads any more."""
+    """Compact the result files of trials that are no longer read."""
 
     priority: int = UPKEEP
 
@@ -156,9 +156,7 @@ class Compact:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End this driver, and not the campaign, for what people are to fix first: machines, or
-    whoever made the recipe.
-    """
+    """Stop this driver until a person fixes the machine or the recipe. The campaign can resume."""
 
     kind: Literal["machine", "damaged", "baseline", "noisy"]
     why: str
@@ -166,7 +164,7 @@ class Stop:
 
     @property
     def key(self) -> str:
-        """Once."""
+        """Only one."""
         return "stop"
 
 
@@ -178,7 +176,7 @@ class Finish:
 
     @property
     def key(self) -> str:
-        """Once."""
+        """Only one."""
         return "finish"
 
 

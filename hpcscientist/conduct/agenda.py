@@ -1,5 +1,5 @@
-"""Which run of a trial is due: its first, one that is under way, or one more where the machine
-failed it.
+"""Collects the actions that a decision asks for, and decides which run of a trial is due: the
+first, the one under way, or a rerun after a machine failure.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.trial import Stage, trial_name
 
 Mark = tuple[object, ...]
-"""What an idea's wants depend on: they are the same as long as it is."""
+"""Everything that an idea's actions depend on: equal marks mean equal actions."""
 
 
 @dataclass(slots=True)
 class AgendaCache:
-    """What was wanted for ideas to which nothing has happened since. It saves time, and changes
-    nothing.
-    """
+    """The actions of ideas that have not changed since the last decision. It only saves time."""
 
     _wants: dict[str, tuple[Mark, tuple[Action, ...]]] = field(default_factory=dict)
     _reached: dict[str, int] = field(default_factory=dict)
 
     def recall(self, whose: str, mark: Mark) -> tuple[Action, ...] | None:
-        """Return what was wanted, None where that is not known."""
+        """Return the actions stored for this owner and mark, None if there are none."""
         known = self._wants.get(whose)
         return known[1] if known is not None and known[0] == mark else None
 
     def keep(self, whose: str, mark: Mark, wants: tuple[Action, ...]) -> None:
-        """Remember what is wanted."""
+        """Store the actions of an owner."""
         self._wants[whose] = mark, wants
 
     def reach(self, what: str, low: int, last: int, is_behind: Callable[[int], bool]) -> int:
-        """Return the largest number up to which all are behind, among those up to `last`: all up
-        to `low` are. What is behind once stays so under the same driver.
+        """Return the largest number, at most `last`, up to which `is_behind` holds for all.
+
+        It must hold up to `low`. Once true, it stays true under the same driver, so the search
+        continues where the last one for `what` stopped.
         """
         number = max(low, self._reached.get(what, 0))
         while number < last and is_behind(number + 1):
@@ -47,7 +47,7 @@ class AgendaCache:
         return number
 
     def __len__(self) -> int:
-        """Of how many ideas."""
+        """Return the number of cached ideas."""
         return len(self._wants)
 
     def keep_only(self, ideas: Container[str]) -> None:
@@ -57,7 +57,7 @@ class AgendaCache:
 
 @dataclass(slots=True)
 class Agenda:
-    """What is wanted now, and when to look again at the latest: seconds since the epoch."""
+    """The actions wanted now, and the latest time to decide again (seconds since the epoch)."""
 
     state: CampaignState
     rules: Rules
@@ -67,12 +67,13 @@ class Agenda:
     wake_at: float | None = None
 
     def add(self, action: Action) -> None:
-        """Want something."""
+        """Add an action."""
         self.found.append(action)
 
     def of(self, idea: IdeaState, mark: Mark, want: Callable[[Agenda, IdeaState], None]) -> None:
-        """Want what `want` says of an idea, which may depend on the mark, on the idea and on the
-        time alone.
+        """Add the actions that `want` finds for an idea.
+
+        They may depend only on the mark, the idea and the time.
         """
         mark = (*mark, idea.changes, self.state.generation)
         found = self.memory.recall(idea.idea_id, mark)
@@ -94,7 +95,7 @@ class Agenda:
         index: int,
         priority: int = actions.STEP,
     ) -> None:
-        """Want a trial to be run to its end, unless it has come there."""
+        """Add the run of a trial that is due, if any."""
         trial_id = trial_name(idea_id, attempt, stage, index)
         run = self._due(self.state.trials.get(trial_id))
         if run:
@@ -109,32 +110,32 @@ class Agenda:
         if not trial.infra_failed or self.is_used_up(trial):
             return 0
         failures = trial.failed_in(self.state.generation)
-        # What ails a machine often passes.
+        # Machine failures are often transient.
         pause_s = self.rules.pause_s * 2 ** (failures - 1) if failures else 0.0
-        # An end that is yet to come was seen by another clock, or before this one was put back.
+        # An end in the future came from another clock, or from before this clock was set back.
         if trial.ended_at <= self.now < trial.ended_at + pause_s:
             self.look_again(trial.ended_at + pause_s)
             return 0
         return trial.run + 1
 
     def look_again(self, at: float) -> None:
-        """Have the next look not later than at a time."""
+        """Decide again at this time at the latest."""
         self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
 
     def is_used_up(self, trial: TrialState) -> bool:
-        """Whether the machine failed a trial as often as this driver tries."""
+        """Return whether this driver has no rerun left after machine failures of a trial."""
         return is_used_up(trial, self.state.generation, self.rules.retries)
 
     def is_lost(self, trial: TrialState) -> bool:
-        """Whether it failed it under two drivers: then it is given up."""
+        """Return whether two drivers lost this trial to machine failures; it is then given up."""
         return is_lost(trial, self.rules.retries)
 
 
 def is_used_up(trial: TrialState, generation: int, retries: int) -> bool:
-    """Whether the machine failed a trial as often as the driver of a generation tries."""
+    """Return whether a generation's driver has no rerun left after a trial's machine failures."""
     return trial.has_ended and trial.infra_failed and trial.failed_in(generation) > retries
 
 
 def is_lost(trial: TrialState, retries: int) -> bool:
-    """Whether the machine failed a trial under two drivers: then it is given up."""
+    """Return whether two drivers lost this trial to machine failures; it is then given up."""
     return trial.run > retries + 1

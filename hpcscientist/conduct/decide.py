@@ -1,10 +1,10 @@
-"""What a campaign does next: pure, and it reads as the loop does.
+"""Decides what a campaign does next, from its state. Pure. Start here to understand the loop.
 
     journal --fold--> state --decide--> actions --perform--> events --> journal
 
-Nothing is kept between two decisions but the state, which is the fold of the journal; so whoever
-drives next decides the same. What is wanted stays wanted until its event is recorded: `busy` are
-the keys of what is under way in this driver.
+Only the state, which is computed from the journal, survives between two decisions. So the next
+driver decides the same. An action stays wanted until its event is recorded; `busy` holds the keys
+of the actions that are under way in this driver.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Arm
 from hpcscientist.records.trial import MachineFailed, Stage, trial_name
 
-# Which ideas are asked for, and which is judged next.
+# Which ideas to ask for, and which one to judge next.
 
 
 def want_proposals(wanted: Agenda, *, reference_has_run: bool) -> None:
-    """Want ideas to be proposed, as many side by side as may be, round by round."""
+    """Add proposals, round by round, up to `extent.in_flight` ideas at a time."""
     state, rules = wanted.state, wanted.rules
     extent, progress = rules.extent, state.progress
     if rules.settings.loop.noisy == "stop" and not reference_has_run:
@@ -60,21 +60,22 @@ def want_proposals(wanted: Agenda, *, reference_has_run: bool) -> None:
             continue
         round_number = extent.round_of(number)
         if progress.over.low < extent.first_of(round_number) - 1:
-            return  # the round before is not over
+            return  # the previous round is not over
         ordered = rules.proposing.in_order or extent.arm(number) == "control"
         if ordered and _is_halted(wanted, number):
             if rules.proposing.in_order:
-                return  # nor is anything after it
+                return  # later ideas have to wait too
             continue
-        used += 1  # it has its place, even while it waits for others
+        used += 1  # it holds its slot even while it waits for others
         if _may_be_asked(wanted, number, round_number, ordered, reference_has_run):
             wanted.add(Propose(number, round_number))
 
 
 def want_judgement(wanted: Agenda, busy: Collection[str]) -> None:
-    """Want the first idea of each arm that is not judged yet to be, if it is there: look-alikes
-    are found in order of proposal, so that it does not depend on timing which of two is let in.
-    Settings are compared with settings alone, and words with words.
+    """Add the admission of each arm's first unjudged idea, if it has been proposed.
+
+    Ideas are judged in order of number, so which of two look-alikes is admitted does not depend on
+    timing. Knob settings are compared only with knob settings, and text only with text.
     """
     for arm in ("model", "control"):
         number = _next_judged(wanted, arm, busy)
@@ -83,7 +84,7 @@ def want_judgement(wanted: Agenda, busy: Collection[str]) -> None:
 
 
 def _next_judged(wanted: Agenda, arm: Arm, busy: Collection[str]) -> int:
-    """Return whose turn it is, 0 while that is not there."""
+    """Return the number of the next idea to judge, 0 while it has not been proposed."""
     progress, most = wanted.state.progress, _last_number(wanted.state, wanted.rules)
 
     def is_judged(number: int) -> bool:
@@ -97,14 +98,14 @@ def _next_judged(wanted: Agenda, arm: Arm, busy: Collection[str]) -> int:
             continue
         if number in progress.proposed:
             return number
-        # Nothing was left to propose for it; what was asked before that was known may still come.
+        # Past `most` there is nothing left to propose, but a proposal asked for earlier may come.
         if number <= most or f"propose/{number}" in busy:
             return 0
     return 0
 
 
 def _is_halted(wanted: Agenda, number: int) -> bool:
-    """Whether the machine failed what an idea's proposer is to learn from."""
+    """Return whether a machine failure holds up an idea that this idea's proposer learns from."""
     ideas = wanted.state.ideas
     return any(
         before < number and (wanted.rules.proposing.in_order or ideas[idea].arm == "control")
@@ -113,8 +114,9 @@ def _is_halted(wanted: Agenda, number: int) -> bool:
 
 
 def _are_asked(wanted: Agenda, number: int) -> bool:
-    """Whether all of the model's ideas before one of the control arm were proposed: that arm ends
-    with the model's, or it would have more than its share.
+    """Return whether all of the model's ideas with smaller numbers were proposed.
+
+    The control arm ends when the model's ideas end: otherwise it would exceed its share.
     """
     proposed, extent = wanted.state.progress.proposed, wanted.rules.extent
 
@@ -131,7 +133,8 @@ def _may_be_asked(
 ) -> bool:
     extent, rules = wanted.rules.extent, wanted.rules.proposing
     if ordered:
-        # Those of its own arm behind the lag, and of earlier rounds, whatever runs at once.
+        # It waits for ideas of its arm that are `lag` or more behind, and for earlier rounds,
+        # however many ideas run at once.
         before = max(number - extent.lag + 1, extent.first_of(round_number))
         over = wanted.state.progress.over
         if not _are_asked(wanted, number):
@@ -146,24 +149,24 @@ def _may_be_asked(
         return wanted.memory.reach("over/control", over.low, last, is_over) >= last
     if not rules.follows:
         return True
-    # The batch before is still under way when a batch begins.
+    # A batch starts while the previous one is still under way; it waits for the one before that.
     settled = max(1, extent.batch(number, round_number, rules.batch)[0] - rules.batch)
     return reference_has_run and wanted.state.progress.over.low >= settled - 1
 
 
 def _last_number(state: CampaignState, rules: Rules) -> int:
-    """Return the last idea that there may be."""
+    """Return the largest number that an idea can have."""
     ideas = rules.extent.ideas
     return ideas if state.exhausted is None else min(ideas, state.exhausted - 1)
 
 
-# Which ideas are confirmed, and how far that has come. See `campaign.confirmation`.
+# Which ideas to confirm, and the progress of confirmations. See `campaign.confirmation`.
 
-_SHARE = 20  # ideas are judged anew once a twentieth more have ended: a sweep stays linear
+_SHARE = 20  # judge again after a twentieth more ideas have ended: a sweep's cost stays linear
 
 
 def want_confirmations(wanted: Agenda, *, is_over: bool) -> None:
-    """Want findings to be looked at when it is time, and what was chosen to be confirmed.
+    """Add the judgement of findings when it is due, and the confirmations that were chosen.
 
     `is_over`: no idea is under way, and none will come under this driver.
     """
@@ -199,7 +202,7 @@ def _want_spent(wanted: Agenda, idea: IdeaState) -> None:
 
 
 def damaged_confirmations(wanted: Agenda) -> Iterator[str]:
-    """Why ideas cannot be confirmed by this driver."""
+    """Yield the reasons why this driver cannot confirm ideas."""
     for idea_id in wanted.state.progress.confirming:
         idea = wanted.state.ideas[idea_id]
         if idea.unconfirmed is not None and _is_set_aside(wanted, idea):
@@ -207,7 +210,10 @@ def damaged_confirmations(wanted: Agenda) -> Iterator[str]:
 
 
 def waiting_confirmations(wanted: Agenda) -> Iterator[str]:
-    """What the machine failed, and the next driver takes up: of whom, and why."""
+    """Yield a line for each confirmation that machine failures hold up: whose, and why.
+
+    The next driver takes them up.
+    """
     state = wanted.state
     if not state.progress.confirming or state.baseline_spent is None:
         return
@@ -220,7 +226,7 @@ def waiting_confirmations(wanted: Agenda) -> Iterator[str]:
 
 
 def _failed(wanted: Agenda, whose: str, idea_id: str, attempt: int, seeds: int) -> Iterator[str]:
-    """The first trial that the machine failed, unless it was given up."""
+    """Yield a line for the first trial lost to a machine failure, unless it was given up."""
     for trial in _trials(wanted, idea_id, attempt, seeds):
         if trial is not None and trial.infra_failed and not wanted.is_lost(trial):
             report = trial.report
@@ -259,8 +265,8 @@ def _is_set_aside(wanted: Agenda, idea: IdeaState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is begun now, the most urgent first; and when to decide again though nothing happens,
-    in seconds since the epoch. None: nothing is waited for but what is under way.
+    """The actions to start now, the most urgent first, and when to decide again if nothing happens
+    (seconds since the epoch). None: wait only for the actions under way.
     """
 
     actions: tuple[Action, ...]
@@ -274,10 +280,10 @@ def decide(
     now: float,
     memory: AgendaCache | None = None,
 ) -> Decision:
-    """Decide what is begun now. With nothing busy it returns an action or a time to wait for,
-    unless the campaign has ended.
+    """Return the actions to start now. If nothing is busy, the decision has an action or a time to
+    wait for, unless the campaign has ended.
 
-    `memory` is that of earlier decisions of the same campaign: it saves time, and changes nothing.
+    `memory` comes from earlier decisions of the same campaign. It only saves time.
     """
     if state.ended:
         return Decision((), None)
@@ -290,7 +296,7 @@ def decide(
     if stops:
         return Decision((stops[0],), None)
     want = _want_seeded if has_run else _want_unseeded
-    # Those that were set aside come back beside the others: no more are pursued at once for that.
+    # Ideas that were set aside return to `open`: the limit on concurrent ideas still holds.
     for idea_id in islice(state.progress.open, rules.extent.in_flight):
         wanted.of(state.ideas[idea_id], ("steps", state.of_reference), want)
     want_judgement(wanted, busy)
@@ -303,7 +309,7 @@ def decide(
     due = {action.key: action for action in wanted.found if action.key not in busy}
     if not due and not busy and wanted.wake_at is None:
         return Decision((_last(wanted),), None)
-    # Sorted stably: of equal urgency, what was proposed first goes first.
+    # The sort is stable: among equally urgent actions, the one proposed first goes first.
     return Decision(tuple(sorted(due.values(), key=_urgency)), wanted.wake_at)
 
 
@@ -320,7 +326,7 @@ def _want_unseeded(wanted: Agenda, idea: IdeaState) -> None:
 
 
 def _want_idea(wanted: Agenda, idea: IdeaState, *, reference_has_run: bool) -> None:
-    """Want an idea that was let in to be taken further."""
+    """Add the next actions of an admitted idea."""
     if not idea.admitted:
         return
     if idea.briefed is None:
@@ -342,7 +348,7 @@ def _want_step(wanted: Agenda, idea: IdeaState, step: AnyStep, *, reference_has_
             if _have_scored(wanted, idea, version.number, Stage.STEP, [index]):
                 wanted.add(Decide(idea.idea_id, step))
         case Seeds(version) if reference_has_run:
-            # Wanted first, so that no idea is seen to run its seeds without it.
+            # Added first, so that no idea is seen running its seeds without the baseline rerun.
             reference.want_again(wanted, idea.number)
             for index in step.which:
                 wanted.run(idea.idea_id, version.number, Stage.SEEDS, index, priority)
@@ -363,7 +369,7 @@ def _have_scored(
 
 
 def _is_over(wanted: Agenda, busy: Collection[str]) -> bool:
-    """Whether no idea is under way, and none will come under this driver."""
+    """Return whether no idea is under way, and none will come under this driver."""
     if wanted.state.progress.open or any(_is_of_proposals(key) for key in busy):
         return False
     return not any(isinstance(action, Propose | Admit) for action in wanted.found)
@@ -379,7 +385,7 @@ def _want_compaction(wanted: Agenda, every: int) -> None:
 
 
 def _last(wanted: Agenda) -> Action:
-    """What is left to do when nothing is wanted, and nothing under way."""
+    """Return the action that remains when nothing is wanted and nothing is under way."""
     state = wanted.state
     found = (state.ideas[idea_id].set_aside for idea_id in state.progress.aside)
     aside = [said for said in found if said is not None]

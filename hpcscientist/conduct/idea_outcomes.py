@@ -1,7 +1,7 @@
-"""What an idea's steps have come to, as the journal says: the tree that strategies walk through.
+"""Answers from the journal for each step of an idea: the tree that strategies replay.
 
-A trial that the machine failed has come to nothing that counts as long as this driver may run it
-again; whoever drives next may again, unless it is on record that the idea goes on without.
+A trial lost to a machine failure has no outcome while this driver may still rerun it. The next
+driver may rerun it again, unless the journal says that the idea continues without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class _Unknown(Exception):
-    """The journal does not say."""
+    """The journal has no answer yet."""
 
 
 def _said(what: T | None) -> T:
@@ -48,14 +48,14 @@ def _said(what: T | None) -> T:
 
 @dataclass(frozen=True, slots=True)
 class IdeaOutcomes:
-    """The tree of one idea."""
+    """The outcomes of one idea's steps, by step."""
 
     state: CampaignState
     rules: Rules
     idea: IdeaState
 
     def get(self, step: AnyStep, default: object, /) -> object:
-        """Return what a step came to, `default` where the journal does not say."""
+        """Return a step's outcome, `default` if the journal has none."""
         try:
             return self._of(step)
         except _Unknown:
@@ -73,7 +73,7 @@ class IdeaOutcomes:
                 return self._answered(step)
 
     def _answered(self, step: AnyStep) -> object:
-        """What an author, a reviewer or an analyst said."""
+        """Return the reply of the author, the reviewer or the analyst."""
         match step:
             case Write(version, task):
                 return self._written(version, task)
@@ -124,7 +124,7 @@ class IdeaOutcomes:
         name = trial_name(BASELINE_ID, BASELINE_ATTEMPT, Stage.PILOT, 0)
         report = _report(self._trial(name))
         if not isinstance(report.outcome, Scored):
-            raise _Unknown  # it is run again, or the campaign stops
+            raise _Unknown  # it will run again, or the campaign stops
         return report
 
     def _climbed(self, version: Version, index: int) -> Measured:
@@ -163,7 +163,7 @@ class IdeaOutcomes:
     def _ended(
         self, number: int, stage: Stage, index: int, infra_failed_too: bool = False
     ) -> tuple[TrialReport, bool]:
-        """Return how a trial ended, and whether the machine failed it under two drivers."""
+        """Return a trial's report, and whether two drivers lost it to machine failures."""
         trial = self._trial(trial_name(self.idea.idea_id, number, stage, index))
         report = _report(trial)
         if isinstance(report.outcome, MachineFailed) and not (

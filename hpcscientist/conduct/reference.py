@@ -1,4 +1,4 @@
-"""The reference's trials: first of all, and again with the ideas as `baseline_drift` has it."""
+"""The baseline's trials: before any idea's seeds, and again later as `baseline_drift` asks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hpcscientist.records.trial import (
 
 
 def trials(rules: Rules) -> Iterator[tuple[Stage, int]]:
-    """Yield the stage and the index of each trial that ideas are measured against."""
+    """Yield the stage and index of each baseline trial that ideas are measured against."""
     for index in range(rules.seeds):
         yield Stage.BASELINE, index
     for index, _ in enumerate(rules.budgets):
@@ -37,14 +37,17 @@ def trials(rules: Rules) -> Iterator[tuple[Stage, int]]:
 
 
 def has_run(state: CampaignState, rules: Rules) -> bool:
-    """Whether all of them were scored."""
+    """Return whether all baseline trials were scored."""
     names = (trial_name(BASELINE_ID, BASELINE_ATTEMPT, *which) for which in trials(rules))
     found = (state.trials.get(name) for name in names)
     return all(trial is not None and trial.phase == "scored" for trial in found)
 
 
 def want(wanted: Agenda) -> bool:
-    """Want the reference to be run; return whether it was. A failure stops the campaign."""
+    """Add the baseline's trials that are due; return whether the baseline has already run.
+
+    A baseline failure stops the campaign.
+    """
     state, rules = wanted.state, wanted.rules
     if not has_run(state, rules):
         for stage, index in trials(rules):
@@ -53,7 +56,7 @@ def want(wanted: Agenda) -> bool:
             if stop is not None:
                 wanted.add(stop)
         return False
-    for trial_id in state.progress.reference:  # reruns that are under way
+    for trial_id in state.progress.reference:  # reruns under way
         trial = state.trials[trial_id]
         if trial.attempt > BASELINE_ATTEMPT:
             wanted.run(BASELINE_ID, trial.attempt, Stage.BASELINE, 0, actions.REFERENCE)
@@ -73,7 +76,7 @@ def _want_steady(wanted: Agenda) -> None:
 
 
 def want_again(wanted: Agenda, number: int) -> None:
-    """Want the rerun that goes with an idea which is to run its seeds, if one does."""
+    """Add the baseline rerun that accompanies this idea's seeds, if there is one."""
     rerun = baseline_drift.rerun_with(wanted.rules.settings, number)
     if not rerun:
         return
@@ -83,7 +86,7 @@ def want_again(wanted: Agenda, number: int) -> None:
 
 
 def _stop(wanted: Agenda, name: str) -> Stop | None:
-    """Why a trial of the reference is the end for this driver; None where it is not."""
+    """Return the stop that a failed baseline trial causes, None if it causes none."""
     trial = wanted.state.trials.get(name)
     if trial is None or trial.phase != "failed":
         return None
@@ -118,23 +121,24 @@ def _failed(report: TrialReport) -> Stop | None:
 
 
 def fix_of(failed: IdeaFailed) -> str:
-    """Say what to do about a reference that fails."""
+    """Return what to do about reference code that fails."""
     if failed.detail.startswith("ModuleNotFoundError"):
         return "install that where trials run, give an --image with it, or correct the import,"
     return "fix it"
 
 
 def is_piloted(settings: Settings, stages: Collection[str]) -> bool:
-    """Whether the reference has a pilot: where pilots are judged by it."""
+    """Return whether the baseline runs a pilot, which it does if pilots are compared with it."""
     return settings.authoring.hopeless > 0 or "advise" in stages
 
 
 def hopeless(
     pilot: TrialReport, reference: TrialReport, share: float, metric: MetricSpec
 ) -> str | None:
-    """Say why a scored pilot is not worth its seeds, held against the reference's; None if it is.
+    """Return why a version is not worth measuring, given its scored pilot; None if it is.
 
-    Not worth them is what is worse by more than `share` of the reference's value (0: nothing is).
+    It is not if its pilot is worse than the baseline's by more than `share` of the baseline's
+    value. `share` 0 disables the check.
     """
     if not share:
         return None
@@ -151,7 +155,7 @@ def hopeless(
 
 
 def does_nothing(pilot: TrialReport, reference: TrialReport | None) -> bool:
-    """Whether a pilot's predictions are those of the reference with the same seed."""
+    """Return whether a pilot's predictions equal the baseline's with the same seed."""
     return (
         reference is not None
         and reference.predictions_hash is not None
@@ -160,7 +164,7 @@ def does_nothing(pilot: TrialReport, reference: TrialReport | None) -> bool:
 
 
 def values(state: CampaignState, spec: RecipeSpec) -> dict[str, dict[int, float]]:
-    """Return the reference's values on validation by metric and seed, as far as they are known."""
+    """Return the baseline's known validation values, by metric and seed."""
     return {
         metric.name: state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
         for metric in spec.metrics
@@ -168,7 +172,7 @@ def values(state: CampaignState, spec: RecipeSpec) -> dict[str, dict[int, float]
 
 
 def pilot_values(state: CampaignState) -> dict[str, float]:
-    """Return the values of the reference's pilot by metric; {} where it has none."""
+    """Return the metrics of the baseline's pilot, {} if it has no scored pilot."""
     trial = state.trials.get(trial_name(BASELINE_ID, BASELINE_ATTEMPT, Stage.PILOT, 0))
     report = None if trial is None else trial.report
     if report is None or not isinstance(report.outcome, Scored):

@@ -1,4 +1,4 @@
-"""What a campaign's decisions go by, all of it settled at launch."""
+"""The rules that a campaign's decisions follow. All of them are fixed at launch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from hpcscientist.records.trial import MetricSpec
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How versions are judged by their pilots. `hopeless`: `authoring.hopeless`; `piloted`: the
-    reference has a pilot; `catches_nothing_done`: a model's version that predicts what the
-    reference does is no attempt.
+    """The rules by which pilots judge versions.
+
+    `hopeless`: the setting `authoring.hopeless`; `piloted`: the baseline runs a pilot trial;
+    `catches_nothing_done`: a model's version whose pilot predicts exactly what the baseline's
+    predicts does not count as an attempt.
     """
 
     hopeless: float
@@ -25,8 +27,10 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Proposing:
-    """Whom proposals depend on. `in_order`: all of them on outcomes, as the control arm's do;
-    `follows`: on the best idea, batch by batch of `batch` ideas.
+    """The rules for what proposals wait for.
+
+    `in_order`: every proposal depends on outcomes of earlier ideas, as the control arm's do;
+    `follows`: proposals follow up the best idea, in batches of `batch` ideas.
     """
 
     in_order: bool = False
@@ -36,7 +40,7 @@ class Proposing:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Whether improvements are confirmed; `early`: while others are still under way."""
+    """The rules for confirming improvements; `early`: while other ideas are still under way."""
 
     enabled: bool
     early: bool
@@ -44,11 +48,12 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decisions go by.
+    """All rules of one campaign.
 
-    `budgets` names those below the full one that are climbed; `seeds`: as many as the reference
-    is run with. `retries` of a trial after failures of the machine, by each driver, the first
-    after `pause_s` seconds, each further one after twice as many. `compact_after`: trials.
+    `budgets` names the budgets below the full one that an attempt climbs. `seeds` is the number of
+    seeds that the baseline runs. Each driver reruns a trial at most `retries` times after machine
+    failures: first after `pause_s` seconds, then after twice as long each time. `compact_after`
+    counts trials.
     """
 
     extent: Extent

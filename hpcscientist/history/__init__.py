@@ -1,1 +1,1 @@
-"""What has happened in a campaign: its journal, the fold of it, and the frozen configuration."""
+"""A campaign's past: its journal, the state computed from it, and the frozen configuration."""

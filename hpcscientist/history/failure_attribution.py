@@ -1,10 +1,10 @@
-"""Whose doing it is that workers are lost: an idea's, or the machine's. Pure, as the fold is.
+"""Attributes lost workers to the idea's code or to the machine. Pure, like the state.
 
-A candidate without a sandbox may kill or stop its worker, those of others and the driver. So one
-lost worker says nothing. Its trial is run again with nothing beside it, and what is lost then once
-more is the doing of that idea's code, while no other idea of the same host waits to be seen to
-run again. What is lost across ideas is the host's doing: once several ideas in a row have lost
-runs twice, with none that ended well anywhere, the campaign stops and says where and why.
+A candidate without a sandbox can kill or stop its own worker, other workers and the driver. So one
+lost worker proves nothing. Its trial runs again alone. If it is lost once more, that idea's code is
+to blame, unless losses of other ideas on the same host are still unexplained. Losses across ideas
+are the host's fault: once several ideas in a row failed twice, with no run that ended well anywhere
+in between, the campaign stops and says where and why.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 
 from hpcscientist.records.trial import MachineFailed, MachineFailure, TrialReport
 
-TWICE = 2  # so many losses of a trial tell, and so many failed runs of an idea
-IDEAS = 3  # that failed like that in a row, before the machine is said to
+TWICE = 2  # losses of a trial, or failed runs of an idea, that count as evidence
+IDEAS = 3  # ideas that have to fail like that in a row before the machine is blamed
 
 _NOBODYS = (MachineFailure.PREEMPTED, MachineFailure.CANCELLED, MachineFailure.TAMPERED)
-_BY_ITSELF = (None, "", "FAILED", "COMPLETED")  # Slurm's states of a task that nobody ended
+_BY_ITSELF = (None, "", "FAILED", "COMPLETED")  # Slurm states of a task that ended by itself
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """A run that was lost: from which event to which."""
+    """A lost run: its first and last event."""
 
     idea_id: str
     begin: int
@@ -32,23 +32,23 @@ class _Loss:
 
 @dataclass(slots=True)
 class Losses:
-    """What the machine lost, by host, and how often in a row it failed ideas."""
+    """Lost runs by host, and counts of machine failures in a row."""
 
     _now: int = 0
-    _begun: dict[str, int] = field(default_factory=dict)  # by trial: the event of its run's start
+    _begun: dict[str, int] = field(default_factory=dict)  # by trial: the event that its run started
     _of_trial: Counter[str] = field(default_factory=Counter)
     _open: dict[str, dict[str, _Loss]] = field(default_factory=dict)  # by host and idea
-    _row: Counter[str] = field(default_factory=Counter)  # by idea: failed runs since the last good
-    _hosts: Counter[str] = field(default_factory=Counter)  # of the same runs
-    _last: str = ""  # the last of them, and why it failed
+    _row: Counter[str] = field(default_factory=Counter)  # failed runs by idea, since the last good
+    _hosts: Counter[str] = field(default_factory=Counter)  # the same runs by host
+    _last: str = ""  # the last of these runs, and why it failed
 
     def driver_started(self) -> None:
-        """A driver that takes up the campaign gives the machine another chance."""
+        """Reset the row of failures: a new driver gives the machine another chance."""
         self._row.clear()
         self._hosts.clear()
 
     def started(self, trial_id: str) -> None:
-        """Take note that a run of a trial is under way."""
+        """Note that a run of a trial has started."""
         self._now += 1
         self._begun[trial_id] = self._now
 
@@ -57,7 +57,7 @@ class Losses:
         return self._of_trial[trial_id]
 
     def ended(self, idea_id: str, report: TrialReport) -> None:
-        """Take note of how a run ended."""
+        """Note how a run ended."""
         self._now += 1
         host, outcome = report.usage.node, report.outcome
         begin = self._begun.pop(report.trial_id, self._now)
@@ -75,14 +75,14 @@ class Losses:
             self._open.setdefault(host, {})[idea_id] = _Loss(idea_id, begin, self._now)
 
     def idea_ended(self, idea_id: str) -> None:
-        """An idea that has ended says nothing about the machine any more."""
+        """Drop the losses of an ended idea: they are no longer evidence about the machine."""
         for losses in self._open.values():
             losses.pop(idea_id, None)
 
     def are_its_own_doing(self, idea_id: str, report: TrialReport, with_driver: bool) -> bool:
-        """Tell whether a run that was lost now was lost for the idea's own code.
+        """Return whether the idea's own code is to blame for a run that was lost just now.
 
-        `with_driver`: the driver was lost with it, so that nobody could run the others again.
+        `with_driver`: the driver was lost with it, so it could not rerun the other ideas' trials.
         """
         if not is_loss(report) or self.of(report.trial_id) + 1 < TWICE:
             return False
@@ -97,7 +97,7 @@ class Losses:
         return with_driver or not others
 
     def pattern(self) -> str:
-        """Say where runs of several ideas fail in a row, and why the last, "" where they do not."""
+        """Return where runs of several ideas failed in a row, and the last failure; "" if none."""
         ideas = [idea for idea, failed in self._row.items() if failed >= TWICE]
         if len(ideas) < IDEAS:
             return ""
@@ -107,7 +107,7 @@ class Losses:
 
 
 def is_loss(report: TrialReport) -> bool:
-    """Tell whether a worker was lost after it had begun, by nobody's order that is known."""
+    """Return whether a worker was lost after its start, and nobody is known to have ended it."""
     return (
         isinstance(report.outcome, MachineFailed)
         and report.outcome.failure is MachineFailure.LOST

@@ -1,4 +1,4 @@
-"""campaign.toml: everything a campaign was launched with, frozen, so that it can be resumed."""
+"""Reads and writes campaign.toml: a campaign's frozen launch configuration, for resuming it."""
 
 from __future__ import annotations
 
@@ -44,14 +44,13 @@ _NO_LOOP = {"error_control": "batch", "confirm": False, "drift_every": 0}
 class CampaignConfig(Record):
     """The frozen configuration. Paths are absolute; `created` is UTC, ISO 8601.
 
-    `labels` are keys of `files.vault`, and `settings.paths` is left out: the file lies
-    where a candidate without a sandbox can read it. `role_specs` are those of the roles that
-    ask a language model; left out, all have `model_spec`. `site` is the merged profile; its
-    file is not read again. `library` is the folder of the library that ideas are grounded in, ""
-    for none, and `library_hash` its fingerprint. `steps` names the optional stages, see
-    `campaign.stages`; `plugins` the other packages that it uses, with their versions.
-    `embedder_hash` is the fingerprint of the embedder named `embedder`. `lag` is how far behind an
-    idea the outcomes lie that the control arm proposes it from.
+    `labels` are keys of `files.vault`, and `settings.paths` is left out, because a candidate
+    without a sandbox can read this file. `role_specs` are the model specs of the roles; a missing
+    role has `model_spec`. `site` is the merged profile; its file is not read again. `library` is
+    the folder of the library that ideas are grounded in, "" for none, and `library_hash` its
+    fingerprint. `steps` names the optional stages, see `campaign.stages`; `plugins` the other
+    packages that it uses, with their versions. `embedder_hash` is the fingerprint of the embedder
+    named `embedder`. The control arm proposes idea n from outcomes of ideas up to n - `lag`.
     """
 
     campaign_id: str
@@ -85,16 +84,15 @@ class CampaignConfig(Record):
     settings: Settings
 
     def has_intact_data(self) -> bool:
-        """Whether the prepared data are those of the launch. Reads all of them."""
+        """Return whether the prepared data are unchanged since launch. Reads all of them."""
         view = Path(self.views[Split.VALIDATION])
         labels = vault.path_of(self.labels[Split.VALIDATION])
         return is_intact(view, labels, self.data_hash)
 
     def has_intact_image(self) -> bool:
-        """Whether an unpacked image is the one of the launch. Reads all of it.
+        """Return whether an unpacked image is unchanged since launch. Reads all of it.
 
-        One that is a file is looked at by the workers, once a node: see
-        `execution.sandbox.container`.
+        Workers check an image file, once on each node: see `execution.sandbox.container`.
         """
         if self.image is None or self.image_hash is None or not Path(self.image).is_dir():
             return True
@@ -102,7 +100,7 @@ class CampaignConfig(Record):
 
 
 def write(paths: RunPaths, config: CampaignConfig) -> None:
-    """Write campaign.toml, readable by its owner alone since it may name endpoints."""
+    """Write campaign.toml. Only its owner can read it, since it may name endpoints."""
     data = config.model_dump(mode="json", exclude_none=True)
     content = tomli_w.dumps(data).encode()
     copy = TrustedCopy.of(paths.root, config.campaign_id)
@@ -112,10 +110,9 @@ def write(paths: RunPaths, config: CampaignConfig) -> None:
 
 
 def trusted_copy(paths: RunPaths) -> TrustedCopy | None:
-    """Return the trusted copies of the campaign in a run directory; None where it has none.
+    """Return the trusted copies of the campaign in a run directory, None if it has none.
 
-    Where another campaign was put in the place of theirs, it is that one's, by its key. Raises
-    OSError.
+    None too if another campaign, whose key this machine has, was put in this place. Raises OSError.
     """
     copy = TrustedCopy.found(paths.root)
     if copy is None or paths.launching.exists():
@@ -123,14 +120,14 @@ def trusted_copy(paths: RunPaths) -> TrustedCopy | None:
     try:
         here = _id_in(read_regular(paths.campaign))
     except OSError:
-        return copy if paths.trials.is_dir() else None  # else nothing of the campaign is there
+        return copy if paths.trials.is_dir() else None  # else the campaign is gone
     return None if here != copy.campaign_id and vault.has_key(here) else copy
 
 
 def make_copy(paths: RunPaths) -> None:
-    """Begin the trusted copies of a campaign that has none, unless there is no room for them.
+    """Begin the trusted copies of a campaign that has none, if the disk has room.
 
-    It was launched by an earlier version, or it was moved.
+    A campaign has none if an earlier version launched it, or if it was moved.
     """
     with contextlib.suppress(OSError):
         content = read_regular(paths.campaign)
@@ -141,15 +138,13 @@ def make_copy(paths: RunPaths) -> None:
 
 
 def content_of(paths: RunPaths) -> bytes:
-    """Return the content of campaign.toml: of its trusted copy where there is one. Raises
-    OSError.
-    """
+    """Return the content of campaign.toml, of its trusted copy if there is one. Raises OSError."""
     copy = trusted_copy(paths)
     return read_regular(paths.campaign if copy is None else copy.campaign)
 
 
 def campaign_id(paths: RunPaths) -> str:
-    """Return the id in campaign.toml, also where an earlier version wrote it; "" for none.
+    """Return the id in campaign.toml, also of an earlier version; "" if it has none.
 
     Raises OSError.
     """
@@ -164,7 +159,7 @@ def _id_in(content: bytes) -> str:
 
 
 def read(paths: RunPaths) -> CampaignConfig:
-    """Read campaign.toml. Raises NoRunDirectory when it is missing, RunDirectoryError."""
+    """Read campaign.toml. Raises NoRunDirectory if it is missing, RunDirectoryError."""
     path: Path = paths.campaign
     data: dict[str, Any] = {}
     try:
@@ -175,7 +170,7 @@ def read(paths: RunPaths) -> CampaignConfig:
         stale_launch.check(paths)
         raise NoRunDirectory(paths.root, path.name) from error
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:  # as it was given: nothing is to be restored
+        if error.errno == errno.ENAMETOOLONG:  # the given path is wrong: nothing to restore
             raise
         raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}; restore it") from error
     except ValidationError as error:
@@ -191,7 +186,7 @@ def read(paths: RunPaths) -> CampaignConfig:
 
 
 def _release(data: Mapping[str, Any]) -> str:
-    """Return how to read a configuration that this release cannot: with the one that wrote it."""
+    """Return the fix for a configuration that this release cannot read."""
     version, created = data.get("package_version"), data.get("created")
     if not isinstance(version, str) or data.get("package_hash") == package_hash():
         return "restore it"
@@ -202,9 +197,9 @@ def _release(data: Mapping[str, Any]) -> str:
 
 
 def _upcast(data: dict[str, Any]) -> None:
-    """Make the configuration of an earlier release one of this release.
+    """Convert the configuration of an earlier release to this release's.
 
-    What that release did not know is set so that its campaigns end by the rules they began with.
+    Newer settings get values that keep the rules with which the campaign began.
     """
     data.setdefault("lag", data.get("in_flight"))
     settings = data.get("settings")

@@ -1,20 +1,18 @@
-"""The journal: append-only, one writer, on the disk before anything is done about it.
+"""The journal: append-only, with one writer. Events are on disk before anything acts on them.
 
-Events that arrive together are written and synced together (`grouped`): the loop flushes before
-anything is done about them, and soon where nothing is; whoever does what cannot be done again waits
-for that (`settled`). A group may be cut at
-any line by a kill; each prefix is a history that might have been. What goes on in other threads
-may be recorded from there.
+Events that arrive together are written and synced together (`grouped`). The loop flushes before it
+acts on them, and soon otherwise; code whose effects cannot be repeated waits for the disk with
+`settled`. A kill may cut a group at any line: each prefix is a valid history. Other threads may
+record events too.
 
-A line is `{"v": 6, "n": 1, "t": seconds, "event": {...}, "k": seal}`; see `history.upcasting` for
-the seal and for lines of earlier versions. A torn last group (the driver was killed while writing,
-or the power was cut) is cut off from where it is torn when the driver opens the journal, and
-ignored by readers; an unreadable line anywhere else is an error, for then the file was changed by
-somebody.
+A line is `{"v": 6, "n": 1, "t": seconds, "event": {...}, "k": signature}`; see `history.upcasting`
+for signatures and for lines of earlier versions. If a kill or a power cut tore the last group, the
+driver truncates the file at the tear when it opens the journal, and readers ignore the rest. An
+unreadable line anywhere else is an error, because then somebody changed the file.
 
-A campaign's journal has a trusted copy (see `files.trusted`). Where it does not begin with all that
-stands there, the copy is the journal: readers read it, and a driver puts it back.
-Not covered: who may write. See `history.lock`.
+A campaign's journal has a trusted copy (see `files.trusted`). If the file does not begin with the
+copy's content, the copy counts: readers read it, and a driver restores the file from it. For who
+may write, see `history.lock`.
 """
 
 from __future__ import annotations
@@ -52,24 +50,24 @@ def events(path: Path) -> Iterator[Event]:
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a journal one by one: the events with their times."""
+    """Yield the lines of a journal one by one: events with their times."""
     return _parse(path)
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Return the lines of a journal: the events with their times."""
+    """Return the lines of a journal: events with their times."""
     return list(_parse(path))
 
 
 class Journal:
-    """The writer. `record` is idempotent: an event whose key is known is dropped."""
+    """The writer of a journal. `record` is idempotent: it drops an event whose key is known."""
 
     def __init__(
         self, path: Path, observe: Callable[[Event], None], guard: Callable[[], None] | None = None
     ) -> None:
-        """Open the journal, cut a torn last line off, and show `observe` every old event.
+        """Open the journal, truncate a torn last group, and call `observe` with every old event.
 
-        `guard` is called before each write and raises when this driver may no longer write.
+        `guard` is called before each write, and raises when this driver may no longer write.
         """
         self._path = path
         self._guard = guard or (lambda: None)
@@ -82,7 +80,8 @@ class Journal:
         self._source = source = _Source.of(path)
         reader, whole = Reader(path.parent), 0
         with _uncollected():
-            for line, end in source.lines(reader):  # one by one: thousands are a tenth of a driver
+            # One by one: thousands of lines at once would be a tenth of a driver's memory.
+            for line, end in source.lines(reader):
                 self._keys.add(line.event.key)
                 self._lines += 1
                 observe(line.event)
@@ -96,14 +95,14 @@ class Journal:
         self._mark: object = _mark(os.fstat(self._file))  # None: somebody else changed it
 
     def __contains__(self, key: str) -> bool:
-        """Whether an event with this key is recorded."""
+        """Return whether an event with this key is recorded."""
         return key in self._keys
 
     def record(self, event: Event) -> bool:
-        """Append an event; False if its key was known.
+        """Append an event; return False if its key was known.
 
-        It is on the disk when this returns, unless it is `grouped`. Raises DiskFull, and then the
-        file is as it was before.
+        The event is on disk when this returns, unless events are `grouped`. Raises DiskFull; then
+        the file is unchanged.
         """
         with self._turn:
             return self._record(event)
@@ -130,8 +129,8 @@ class Journal:
 
     @contextmanager
     def grouped(self, notify: Callable[[], None]) -> Iterator[None]:
-        """Have events wait for `flush` or `settled`; `notify` is called when the first one does, in
-        the thread that recorded it.
+        """Buffer events until `flush` or `settled`. `notify` is called for the first event of a
+        group, in the thread that recorded it.
         """
         self._notify = notify
         try:
@@ -140,11 +139,11 @@ class Journal:
             self._notify = None
 
     def flush(self) -> None:
-        """Write what waits, and wait until it is on the disk. Raises DiskFull; then it waits on,
-        and the file is as it was before.
+        """Write the buffered events and wait until they are on disk. Raises DiskFull; then they
+        stay buffered, and the file is unchanged.
         """
         with self._turn:
-            count = len(self._unwritten)  # more may come meanwhile
+            count = len(self._unwritten)  # more may be added meanwhile
             if count:
                 self._guard()
                 chain = self._chain.copy()
@@ -153,16 +152,16 @@ class Journal:
                 del self._unwritten[:count]
 
     async def settled(self) -> None:
-        """Return when all that was recorded so far is on the disk. Raises DiskFull."""
+        """Return when everything recorded so far is on disk. Raises DiskFull."""
         import asyncio  # noqa: PLC0415 (`hpcsci status` reads journals, and is quick without it)
 
         if self._unwritten:
-            await asyncio.sleep(0)  # what is recorded in the same turn of the loop goes with it
+            await asyncio.sleep(0)  # events of the same loop iteration join the group
         self.flush()
 
     def restore(self) -> bool:
-        """Put the journal back if somebody else changed, removed or replaced it; say whether that
-        was so. Raises RunDirectoryError.
+        """Restore the journal if somebody else changed, removed or replaced it; return whether that
+        was needed. Raises RunDirectoryError.
         """
         with self._turn:
             try:
@@ -183,7 +182,7 @@ class Journal:
             return False
 
     def close(self) -> None:
-        """Write what waits, and close the file, that in any case. Raises DiskFull."""
+        """Write the buffered events and close the file, even on errors. Raises DiskFull."""
         try:
             self.flush()
             self.restore()
@@ -206,8 +205,8 @@ class Journal:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Have no garbage looked for: of what a journal is folded into none is, and looking for it
-    among ever more takes a quarter of the time.
+    """Turn the garbage collector off: the state has no garbage, and looking for it among ever more
+    objects takes a quarter of the time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -225,21 +224,21 @@ def _unusable(path: Path, what: str, error: OSError) -> RunDirectoryError:
 
 
 def _parse(path: Path) -> Iterator[Line]:
-    """Yield each line; a torn last one is none."""
+    """Yield each line, without a torn last group."""
     return (line for line, _ in _Source.of(path).lines(Reader(path.parent)))
 
 
 @dataclass(slots=True)
 class _Source:
-    """Where a journal is read from: its file, or its trusted copy where that says otherwise.
+    """The source of a journal: its file, or its trusted copy if the file differs from that.
 
-    `known` are the whole lines of the copy, b"" where there is none.
+    `known` are the complete lines of the copy, b"" if there is none.
     """
 
     path: Path
     copy: Path | None
     known: bytes
-    is_sound: bool  # the file begins with what is known
+    is_sound: bool  # the file begins with `known`
 
     @classmethod
     def of(cls, path: Path) -> _Source:
@@ -248,11 +247,11 @@ class _Source:
             trusted = frozen.trusted_copy(RunPaths(path.parent))
             if trusted is None:
                 return cls(path, None, b"", True)
-            # The copy first: a driver that is alive writes there what is in the file already.
+            # Read the copy first: a live driver appends to the file before it appends to the copy.
             known = _whole_lines(trusted.journal)
             if _begins(path, known):
                 return cls(path, trusted.journal, known, True)
-            # A power cut may have taken a part of what was never waited for.
+            # A power cut may have damaged the end of the copy, which is not synced.
             known = known[: _sound_size(path.parent, known)]
             return cls(path, trusted.journal, known, _begins(path, known))
         except OSError as error:
@@ -269,7 +268,7 @@ class _Source:
             return
         except log.DamagedLine as error:
             if 0 < len(self.known) <= end:
-                return  # what no driver wrote, behind all that drivers did
+                return  # this line is behind everything that drivers wrote: not a driver's
             raise RunDirectoryError(
                 f"{self.path}:{error.number}: is damaged; restore the file from a backup"
             ) from error
@@ -277,8 +276,9 @@ class _Source:
             raise _unusable(self.path, "read", error) from error
 
     def settle(self, whole: int | None = None) -> bool:
-        """Have file and copy hold the same, the first `whole` bytes (None: all of the copy); say
-        whether the file was another's. Raises OSError.
+        """Make file and copy equal: both keep their first `whole` bytes (None: all of the copy).
+
+        Return whether somebody else had changed the file. Raises OSError.
         """
         if whole is None:
             if self.copy is None:
@@ -300,7 +300,7 @@ class _Source:
         return restored
 
     def append(self, data: bytes) -> None:
-        """Write what was written to the file to the copy too, as long as there is room for it."""
+        """Append to the copy what was appended to the file, as long as there is room."""
         if self.copy is None:
             return
         try:
@@ -322,7 +322,7 @@ def _whole_lines(copy: Path) -> bytes:
 
 
 def _begins(path: Path, known: bytes) -> bool:
-    """Whether a file begins with what is known; nothing is known of any file's beginning."""
+    """Return whether a file begins with `known`; True if `known` is empty."""
     if not known:
         return True
     try:
@@ -341,7 +341,7 @@ def _size(path: Path) -> int:
 
 
 def _sound_size(root: Path, known: bytes) -> int:
-    """How much of a journal is as it was written."""
+    """Return the size of a journal's intact beginning, in bytes."""
     end = 0
     with contextlib.suppress(log.DamagedLine, RunDirectoryError):
         for _, end in log.read(io.BytesIO(known), Reader(root).line):  # noqa: B007

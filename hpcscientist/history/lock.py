@@ -1,4 +1,4 @@
-"""One driver a campaign: who drives holds the lock folder. See `files.lock`."""
+"""The driver's lock: at most one driver runs a campaign at a time. See `files.lock`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DriverLock:
     """The right to drive a campaign; held from construction to `release`."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the campaign up. Raises CampaignBusy when another driver is alive."""
+        """Take the lock. Raises CampaignBusy when another driver is alive."""
         self._folder = folder
         try:
             self._lock = Lock(folder)
@@ -31,7 +31,7 @@ class DriverLock:
         self.generation = self._lock.generation
 
     def check(self) -> None:
-        """Raise CampaignBusy if another driver has taken the campaign over meanwhile."""
+        """Raise CampaignBusy if another driver has taken over the campaign meanwhile."""
         if self._lock.replaced():
             raise CampaignBusy(
                 f"{self._folder.parent}: another driver took the campaign over while this one "
@@ -39,5 +39,7 @@ class DriverLock:
             )
 
     def release(self) -> None:
-        """Give the campaign back. On a full disk the end of this process says as much."""
+        """Release the lock. If the disk is full, others see from this process's end that it is
+        free.
+        """
         self._lock.release()

@@ -1,8 +1,8 @@
-"""What a launch that was killed before its campaign could begin has left, and clearing it up.
+"""Detects and removes what a killed launch left in a run directory before its campaign began.
 
-A launch holds `.launching` in the run directory while it prepares the data and fills the folder;
-campaign.toml is written last, and then `.launching` is removed. So where that folder lies and
-its holder is dead, nothing was learned yet, and all that is there was made by that launch.
+A launch holds the lock folder `.launching` in the run directory while it prepares the data and
+fills the run directory. It writes campaign.toml last, then removes `.launching`. So if the folder
+exists and its holder is dead, the campaign never ran, and that launch made everything there.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _TRIES, _PAUSE_S = 50, 0.1
 
 
 def is_being_made(paths: RunPaths) -> bool:
-    """Whether a launch that is alive prepares this run directory."""
+    """Return whether a live launch is preparing this run directory."""
     holder = _holder(paths)
     return holder is not None and bool(holder["alive"])
 
 
 def are_there(paths: RunPaths) -> bool:
-    """Whether a launch was killed while it prepared this run directory."""
+    """Return whether a launch was killed while it prepared this run directory."""
     return paths.launching.is_dir() and not paths.campaign.exists() and not is_being_made(paths)
 
 
 def take(paths: RunPaths) -> Lock:
-    """Hold a run directory for a launch, and remove what a killed one left there.
+    """Lock a run directory for a launch, and remove what a killed launch left there.
 
-    Raises UsageError where another launch is alive there, and OSError.
+    Raises UsageError if another live launch holds it, and OSError.
     """
     left = are_there(paths)
     try:
@@ -46,18 +46,18 @@ def take(paths: RunPaths) -> Lock:
 
 
 def taken(root: Path) -> UsageError:
-    """Return the error of a run directory that another launch prepares."""
+    """Return the error for a run directory that another launch is preparing."""
     return UsageError(f"{root}: another launch prepares it; give another --run-dir")
 
 
 def give_back(paths: RunPaths, lock: Lock) -> None:
-    """Let a run directory go: it is one now, or it is nobody's."""
+    """Release a run directory, whether the launch completed it or gave it up."""
     lock.release()
     shutil.rmtree(paths.launching, ignore_errors=True)
 
 
 def clear(paths: RunPaths, keep: str = "") -> None:
-    """Remove all that lies in a run directory in which nothing was learned."""
+    """Remove everything in a run directory whose campaign never ran, except `keep`."""
     for child in paths.root.iterdir():
         if child.name == keep:
             continue
@@ -68,7 +68,7 @@ def clear(paths: RunPaths, keep: str = "") -> None:
 
 
 def _remove(folder: Path) -> None:
-    # A trial that was told to end may write what it leaves while its folder goes.
+    # A trial that is ending may still write into the folder while it is removed.
     for _ in range(_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
@@ -77,7 +77,7 @@ def _remove(folder: Path) -> None:
 
 
 def check(paths: RunPaths) -> None:
-    """Raise RunDirectoryError where there is no campaign yet, or none because it was killed."""
+    """Raise RunDirectoryError if a launch is preparing the campaign, or was killed doing so."""
     if is_being_made(paths):
         raise RunDirectoryError(
             f"{paths.root}: is being prepared by `hpcsci launch`; wait until it has begun, or stop "
@@ -93,5 +93,5 @@ def check(paths: RunPaths) -> None:
 def _holder(paths: RunPaths) -> dict[str, Any] | None:
     try:
         return None if paths.campaign.exists() else read_holder(paths.launching)
-    except OSError:  # what cannot be looked into is no run directory, and said to be none
+    except OSError:  # an unreadable folder is no run directory, and is reported as such
         return None

@@ -1,4 +1,4 @@
-"""The campaign's state: a fold over the journal. Pure; reads and writes nothing."""
+"""The campaign's state, computed event by event from the journal. Pure: it reads no files."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ from hpcscientist.records.events import (
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Scored, Stage, is_measured
 
-# How far a campaign's ideas have come: what a decision looks at, so that it costs nothing to have
-# ended ideas behind. Part of the fold.
+# The progress of a campaign's ideas. Decisions read this part of the state, so that their cost does
+# not grow with the number of ended ideas.
 
 
 @dataclass(slots=True)
 class Frontier:
-    """Which numbers, from 1 on, have been reached: all up to `low`, and some above."""
+    """The set of numbers that were reached, counted from 1: all up to `low`, and some above."""
 
     low: int = 0
-    high: int = 0  # the largest
+    high: int = 0  # the largest number reached
     _above: set[int] = field(default_factory=set)
 
     def __contains__(self, number: int) -> bool:
-        """Whether a number has been reached."""
+        """Return whether a number has been reached."""
         return number <= self.low or number in self._above
 
     def reach(self, number: int) -> None:
-        """Take note of a number, once or again."""
+        """Add a number. Idempotent."""
         if number <= self.low:
             return
         self._above.add(number)
@@ -73,7 +73,7 @@ class Frontier:
             self._above.discard(self.low)
 
     def withdraw(self, numbers: Iterable[int]) -> None:
-        """Take numbers back."""
+        """Remove numbers."""
         gone = {number for number in numbers if number in self}
         if not gone:
             return
@@ -86,49 +86,49 @@ class Frontier:
 
 @dataclass(slots=True)
 class Progress:
-    """Ideas by number, by how far they have come.
+    """The progress of a campaign's ideas, by number.
 
-    `open` are those that were proposed and are not over; `aside`, those that the machine failed
-    too often for the driver of now. Both count as `over` once they are. `confirming` are ideas
-    that were chosen to be confirmed, until their trials have ended.
+    `open` holds ideas that were proposed and are not over; `aside` those set aside until the next
+    driver, after machine failures or because their files are damaged. `over` holds ideas that ended
+    or were set aside. `confirming` holds ideas chosen to be confirmed, until their trials ended.
     """
 
     open: dict[str, int] = field(default_factory=dict)
     aside: dict[str, int] = field(default_factory=dict)
     proposed: Frontier = field(default_factory=Frontier)
-    judged: Frontier = field(default_factory=Frontier)  # let in, or not
+    judged: Frontier = field(default_factory=Frontier)  # admitted or rejected
     over: Frontier = field(default_factory=Frontier)
     ended: int = 0  # ideas
-    judged_at: int = 0  # ideas that had ended when their findings were looked at last
-    judged_last: bool = False  # and whether all had
+    judged_at: int = 0  # ideas that had ended when the findings were last computed
+    judged_last: bool = False  # whether that was after the last idea
     confirming: dict[str, None] = field(default_factory=dict)
-    reference: dict[str, None] = field(default_factory=dict)  # its trials that are not settled
-    settled: int = 0  # trials whose result files are looked at no more
-    _done: Counter[str] = field(default_factory=Counter)  # by open idea: trials that have ended
+    reference: dict[str, None] = field(default_factory=dict)  # baseline trials not yet settled
+    settled: int = 0  # trials whose result files are no longer read
+    _done: Counter[str] = field(default_factory=Counter)  # by open idea: settled trials
 
     def driver_started(self) -> None:
-        """What was set aside is taken up again."""
+        """Reopen the ideas that were set aside."""
         self.over.withdraw(self.aside.values())
         self.open = self.aside | self.open
         self.aside = {}
 
     def idea_proposed(self, idea_id: str, number: int) -> None:
-        """An idea has come."""
+        """Add a proposed idea."""
         self.open[idea_id] = number
         self.proposed.reach(number)
 
     def idea_judged(self, number: int) -> None:
-        """An idea was let in, or it was not."""
+        """Note that an idea was admitted or rejected."""
         self.judged.reach(number)
 
     def idea_set_aside(self, idea_id: str, number: int) -> None:
-        """An idea waits for the next driver."""
+        """Note that an idea waits for the next driver."""
         if self.open.pop(idea_id, None) is not None:
             self.aside[idea_id] = number
             self.over.reach(number)
 
     def idea_ended(self, idea_id: str, number: int) -> None:
-        """An idea came to its end."""
+        """Note that an idea ended."""
         self.open.pop(idea_id, None)
         self.aside.pop(idea_id, None)
         self.judged.reach(number)
@@ -137,12 +137,12 @@ class Progress:
         self.settled += self._done.pop(idea_id, 0)
 
     def ideas_judged(self, ended: int, improved: Iterable[str], *, last: bool) -> None:
-        """Findings were looked at, and ideas chosen to be confirmed."""
+        """Note that findings were computed, and ideas chosen to be confirmed."""
         self.judged_at, self.judged_last = ended, last
         self.confirming.update(dict.fromkeys(improved))
 
     def trial_settled(self, idea_id: str, *, is_over: bool) -> None:
-        """A trial came to an end that stands; `is_over`: nobody reads its files any more."""
+        """Note a trial's final end; `is_over`: its files are no longer read."""
         if is_over:
             self.settled += 1
         else:
@@ -151,7 +151,7 @@ class Progress:
 
 @dataclass(slots=True)
 class CampaignState:
-    """Everything the journal says."""
+    """The campaign's state after the events that were applied."""
 
     campaign_id: str = ""
     ideas: dict[str, IdeaState] = field(default_factory=dict)
@@ -173,17 +173,17 @@ class CampaignState:
     progress: Progress = field(default_factory=Progress)
     used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
     generation: int = 0  # of the latest driver
-    of_reference: int = 0  # what has been recorded of the reference's trials
-    exhausted: int | None = None  # the first idea for which nothing is left to propose
+    of_reference: int = 0  # counts changes to baseline trials
+    exhausted: int | None = None  # number of the first idea with nothing left to propose
     compacted: int = 0  # trials
     stopped: DriverStopped | None = None
     ended: bool = False
 
     def apply(self, event: Event) -> None:
-        """Take one event in.
+        """Apply one event.
 
-        Raises RunDirectoryError when it speaks of an idea or a trial that no earlier event
-        has named: then lines are missing from the journal, or in another order.
+        Raises RunDirectoryError when it refers to an idea or a trial that no earlier event
+        introduced: then lines of the journal are missing or out of order.
         """
         try:
             self._apply(event)
@@ -194,7 +194,7 @@ class CampaignState:
             ) from error
 
     def _apply(self, event: Event) -> None:
-        match event:  # most events are a trial's
+        match event:  # trial events first: they are the most frequent
             case TrialQueued() | TrialStarted() | TrialEnded() | BatchQueued():
                 self._apply_trial(event)
             case CampaignStarted():
@@ -244,7 +244,7 @@ class CampaignState:
             idea.changes += 1
 
     def _touch(self, idea_id: str) -> None:
-        """Something happened to a trial: what was wanted of its idea is to be decided anew."""
+        """Count a change of a trial's idea, so that the idea's next actions are decided again."""
         if idea_id == BASELINE_ID:
             self.of_reference += 1
         elif idea_id in self.ideas:
@@ -278,7 +278,7 @@ class CampaignState:
             case IdeaEnded():
                 idea = self.ideas[event.idea_id]
                 idea.ended, idea.set_aside = event, None
-                idea.notes.clear()  # nobody reads them again but people
+                idea.notes.clear()  # only people read them from now on
                 self.losses.idea_ended(event.idea_id)
                 self.progress.idea_ended(event.idea_id, idea.number)
             case SplitSpent(idea_id=idea_id) if idea_id == BASELINE_ID:
@@ -295,7 +295,7 @@ class CampaignState:
         match event:
             case AttemptWritten():
                 idea = self.ideas[event.idea_id]
-                self._admit(idea)  # which the first version of the journal did not say
+                self._admit(idea)  # the first journal version had no IdeaAdmitted events
                 idea.code_hashes[event.attempt] = event.code_hash
                 idea.note_hashes[event.attempt] = event.note_hash
                 if event.note is not None:
@@ -322,7 +322,7 @@ class CampaignState:
             self._move(self.trials[trial_id], "queued")
 
     def _move(self, trial: TrialState, phase: Phase) -> None:
-        """Counted as it changes: asked at every event of a sweep, a count must cost nothing."""
+        """Change a trial's phase, and keep the counts: they are read at every event of a sweep."""
         self.phases[trial.phase] -= 1
         self.phases[phase] += 1
         trial.phase = phase
@@ -343,7 +343,7 @@ class CampaignState:
                     event.run,
                 )
                 before = self.trials.get(event.trial_id)
-                if before is not None:  # an earlier run, which the machine failed
+                if before is not None:  # an earlier run, lost to a machine failure
                     self.phases[before.phase] -= 1
                     queued.failures, queued.failed_by = before.failures, before.failed_by
                 if event.idea_id == BASELINE_ID:
@@ -382,10 +382,10 @@ class CampaignState:
                 self.intents.queued(event)
 
     def _settle(self, trial: TrialState) -> None:
-        """Take note of a trial that came to an end which stands."""
+        """Note a trial's final end, which no rerun follows."""
         self.progress.reference.pop(trial.trial_id, None)
         idea = self.ideas.get(trial.idea_id)
-        # Nobody reads a rerun of the baseline, and nobody the files of an idea that has ended.
+        # The files of baseline reruns and of ended ideas are not read again.
         over = trial.attempt > 1 if idea is None else idea.ended is not None
         self.progress.trial_settled(trial.idea_id, is_over=over)
         if idea is not None and idea.spent is not None and trial.stage is Stage.CONFIRM:
@@ -395,31 +395,31 @@ class CampaignState:
                 self.progress.confirming.pop(trial.idea_id, None)
 
     def in_order(self) -> list[IdeaState]:
-        """The ideas in the order of their numbers, which is not that in which they came."""
+        """Return the ideas in the order of their numbers, which may differ from their arrival."""
         return sorted(self.ideas.values(), key=attrgetter("number"))
 
     def count_trials(self, phase: Phase) -> int:
-        """How many trials are in a phase."""
+        """Return how many trials are in a phase."""
         return self.phases[phase]
 
     def count_ideas(self, status: Literal["scored", "failed", "rejected"]) -> int:
-        """How many ideas ended with a status."""
+        """Return how many ideas ended with a status."""
         return sum(i.ended is not None and i.ended.status == status for i in self.ideas.values())
 
     def count_knob_settings(self) -> int:
-        """How many of a model's ideas come to no more than other values of knobs."""
+        """Return how many of a model's ideas only change values of knobs."""
         return sum(i.arm == "model" and bool(i.only_sets_knobs) for i in self.ideas.values())
 
     def scored_an_idea(self) -> bool:
-        """Whether any trial of an idea was scored; the baseline's do not count."""
+        """Return whether any trial of an idea was scored; baseline trials do not count."""
         return any(t.phase == "scored" and t.idea_id in self.ideas for t in self.trials.values())
 
     def scores(self, idea_id: str, attempt: int, metric: str) -> dict[int, float]:
-        """Return seed -> value of an attempt's full trials on validation that were scored."""
+        """Return seed -> value of an attempt's scored full-budget trials on validation."""
         return _scores(self.full.get((idea_id, attempt), {}), metric)
 
     def test_scores(self, idea_id: str, attempt: int, metric: str) -> dict[int, float]:
-        """Return seed -> value of an attempt's trials on the test split that were scored."""
+        """Return seed -> value of an attempt's scored trials on the test split."""
         return _scores(self.confirming.get((idea_id, attempt), {}), metric)
 
 
@@ -434,7 +434,7 @@ def _scores(trials: Mapping[str, TrialState], metric: str) -> dict[int, float]:
 
 
 def fold(events: Iterable[Event]) -> CampaignState:
-    """Fold a journal into its state."""
+    """Return the state after all of these events."""
     state = CampaignState()
     for event in events:
         state.apply(event)

@@ -1,4 +1,4 @@
-"""Where a campaign stands: the journal's fold and whether a driver is alive."""
+"""The status of a campaign: its state from the journal, and whether a driver is alive."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def read_state(
 ) -> CampaignState:
     """Return the state of a run directory, after one pass over its journal.
 
-    `observe` is told each line, which has the time of its event, once the state has it. Raises
-    NoRunDirectory, RunDirectoryError.
+    `observe` is called with each line, which has the event's time, after the state has applied it.
+    Raises NoRunDirectory, RunDirectoryError.
     """
     if not paths.campaign.is_file() and frozen.trusted_copy(paths) is None:
         stale_launch.check(paths)
@@ -38,7 +38,7 @@ def read_state(
 
 
 def check_campaign(paths: RunPaths, state: CampaignState) -> None:
-    """Raise RunDirectoryError where a journal is another campaign's than campaign.toml."""
+    """Raise RunDirectoryError if journal and campaign.toml belong to different campaigns."""
     try:
         ours = frozen.campaign_id(paths)
     except OSError as error:
@@ -55,10 +55,10 @@ def check_campaign(paths: RunPaths, state: CampaignState) -> None:
 def status(
     paths: RunPaths, *, in_queue: bool = False, state: CampaignState | None = None
 ) -> dict[str, Any]:
-    """Return `hpcsci status --json`, contract 1. Hours of run time, counts.
+    """Return the content of `hpcsci status --json`, contract 1: counts, and hours of run time.
 
-    `in_queue`: a job that will drive the campaign is in Slurm's queue. `state` is the journal's,
-    where somebody has read that already.
+    `in_queue`: a job that will drive the campaign is in Slurm's queue. `state` is the campaign's,
+    if it was read already.
     """
     state = state or read_state(paths)
     holder = read_holder(paths.lock)
@@ -76,7 +76,7 @@ def status(
             "knob_settings": state.count_knob_settings(),
         },
         "trials": {
-            # Without a driver nothing counts as running: resume takes it up again.
+            # Without a driver no trial counts as running: a resume continues them.
             "queued": state.count_trials("queued") + (0 if alive else running),
             "running": running if alive else 0,
             "scored": state.count_trials("scored"),
@@ -89,8 +89,8 @@ def status(
 
 
 def tampering(found: Sequence[TamperingFound]) -> str:
-    """Say what was changed in the run directory, and whose trials ran meanwhile, each how often;
-    "" where nothing was.
+    """Return a line about files that were changed in the run directory, and the ideas whose trials
+    ran meanwhile, with counts; "" if none were changed.
     """
     changed = list(dict.fromkeys(name for event in found for name in event.changed))
     if not changed:
@@ -110,5 +110,5 @@ def _phase(state: CampaignState, *, alive: bool) -> str:
         return "finished"
     if alive:
         return "running"
-    # Killed without a word, or stopped on purpose: either way `resume` goes on.
+    # Killed, or stopped on purpose: either way `resume` continues.
     return "failed" if state.stopped is not None and state.stopped.failed else "stopped"

@@ -1,11 +1,11 @@
-"""Lines of the journal, of this version and of earlier ones: these are read as if written today.
+"""Reads and writes the journal's lines, and converts lines of earlier journal versions.
 
-Each line says its version; the first version's did not. What a line of an earlier version lacks is
-filled in from the lines before it and from the ideas' files. Files are never rewritten: a driver
-that resumes appends lines of its own version. The second version lacked kinds of events, and fields
-that say by their defaults that they were lacking; its lines are read as they stand. So are those of
-the third, which had another word for the stage `seeds`, of the fourth, which kept the notes of
-versions in their files alone, and of the fifth, which had no seals (see `history.upcasting`).
+Each line names its version, except in version 1. Fields that a line of version 1 lacks are filled
+in from earlier lines and from the ideas' files. Files are never rewritten: a driver that resumes
+appends lines of the current version. Lines of versions 2 to 5 are read without conversion. Version
+2 lacked some kinds of events, and some fields, whose defaults mean that they were missing. Version
+3 had another word for the stage `seeds`, version 4 kept the notes of code versions only in their
+files, and version 5 had no signatures.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.events import CampaignStarted, Event
 from hpcscientist.records.idea import Idea
 
-# The seals by which the lines of a journal follow each other.
+# The signatures ("seals") that chain the lines of a journal.
 #
-# Each line's seal is made of the one before it and of its own text, with the campaign's key: a
-# line that is lost, was put in, or says something else breaks the chain there. Who lacks the key
-# cannot tell, and sees by the numbers of lines alone that one is lost. The lines of versions that
-# wrote no seals are held by the first one that has a seal. A journal of no campaign has seals
-# without a key.
+# A line's signature is an HMAC of the previous signature and the line's text, with the campaign's
+# key. A line that was lost, inserted or changed breaks the chain there. A reader without the key
+# cannot check signatures, and detects lost lines by their numbers alone. The first signed line
+# covers the lines of versions without signatures. A journal without a campaign key is signed with a
+# fixed key.
 
 _SIZE: Final = 32  # hexadecimal digits
 _KEYED, _OPEN = b"k", b"h"  # the names of the field
@@ -42,19 +42,19 @@ _NO_KEY: Final = b"journal"
 
 
 class Chain:
-    """Where the chain of one journal is, as its lines are read or written."""
+    """The signature chain of one journal, up to the last line read or written."""
 
     def __init__(self) -> None:
         self._head, self._key, self._sealed = b"", _NO_KEY, b""
         self._campaign_id = ""
 
     def begin(self, campaign_id: str) -> None:
-        """Take note whose journal it is, before its first line is sealed or followed."""
+        """Load the campaign's key, before the first line is signed or checked."""
         self._campaign_id = campaign_id
         self._key = vault.campaign_key(campaign_id) or _NO_KEY
 
     def seal(self, text: bytes) -> bytes:
-        """Return the next line, a JSON object, with its seal. Raises RunDirectoryError."""
+        """Return the next line, a JSON object, with its signature. Raises RunDirectoryError."""
         name = _OPEN if self._key is _NO_KEY else _KEYED
         if self._sealed == _KEYED and name == _OPEN:
             vault.require_campaign_key(self._campaign_id)
@@ -63,13 +63,13 @@ class Chain:
         return _with(text, name, self._head)
 
     def follow(self, text: bytes) -> None:
-        """Take the next line in, with its seal. Raises ValueError where it does not follow."""
+        """Check the next line's signature and advance. Raises ValueError if it does not match."""
         begin = len(text) - _SIZE - len(_with(b"}", _OPEN, b""))
         body, name, given = text[:begin] + b"}", text[begin + 2 : begin + 3], text[-_SIZE - 2 : -2]
         if _with(body, name, given) != text or self._sealed not in (b"", name):
             raise ValueError("a line without a seal")
         if name == _KEYED and self._key is _NO_KEY:
-            made = given  # nobody can tell here
+            made = given  # cannot be checked without the key
         else:
             made = self._made(body)
             if (name == _OPEN and self._key is not _NO_KEY) or made != given:
@@ -77,13 +77,15 @@ class Chain:
         self._head, self._sealed = made, name
 
     def follow_unsealed(self, text: bytes) -> None:
-        """Take in a line of a version that wrote no seals. Raises ValueError after one of ours."""
+        """Advance over a line of a version without signatures. Raises ValueError after a signed
+        line.
+        """
         if self._sealed:
             raise ValueError("a line without a seal")
         self._head = hashlib.sha256(self._head + text).hexdigest()[:_SIZE].encode()
 
     def copy(self) -> Chain:
-        """Return one that goes on from here by itself."""
+        """Return an independent chain that continues from here."""
         other = Chain()
         other.__dict__.update(self.__dict__)
         return other
@@ -100,8 +102,8 @@ VERSION: Final = 6
 _CURRENT: Final = f'{{"v":{VERSION},'.encode()
 _AS_THEY_STAND: Final = (b'{"v":5,', b'{"v":4,', b'{"v":3,')
 
-# By type of event: the fields that version 1 lacked, and what it meant by that. Those that came
-# in the course of version 1 are among them: its later lines have them.
+# By type of event: the fields that version 1 lacked, and the values that this meant. Some were
+# added during version 1, so its later lines have them.
 _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
     "driver_started": {"package_version": "", "package_hash": "", "python": ""},
     "driver_stopped": {"lets_go": False},
@@ -109,12 +111,13 @@ _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
     "attempt_written": {"parent": 0, "kind": "draft", "note_hash": ""},
     "seeds_decided": {"given_up": False},
 }
-_ROLE_OF_1: Final = {"propose": "ideation"}  # of the calls that version 1 made
+_ROLE_OF_1: Final = {"propose": "ideation"}  # roles of the calls in version 1; others are "code"
 
 
 class Line(Record):
-    """A line of the journal: its version, its number, its time in seconds since the epoch; `c`: it
-    continues what was written together with the line before it; `k` or `h`: its seal.
+    """A line of the journal: version `v`, number `n`, time `t` in seconds since the epoch; `c`: it
+    was written together with the line before it; `k` or `h`: its signature with the campaign's key,
+    or with the fixed key.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="constants")  # as `TrialReport`
@@ -129,22 +132,22 @@ class Line(Record):
 
 
 def text_of(line: Line) -> bytes:
-    """Return a new line as `group` takes it."""
+    """Return a new line as text, without a signature, for `group`."""
     return line.model_dump_json(exclude={"c", "k", "h"}).encode()
 
 
 def group(lines: Sequence[bytes], chain: Chain) -> bytes:
-    """Return new lines as they are written together, with the next seals of a chain."""
+    """Return new lines as one group to write, with the next signatures of a chain."""
     mark = _CURRENT + b'"c":true,'
     marked = [*lines[:1], *(mark + line.removeprefix(_CURRENT) for line in lines[1:])]
     return b"".join(chain.seal(line) + b"\n" for line in marked)
 
 
 def is_torn(lines: Sequence[bytes]) -> bool:
-    """Whether the last lines of a journal, of which the first cannot be read, may be what is left
-    of the last writing: all that are whole may have been written together with what was before
-    them. A group of which a power cut took parts, wherever in it, was not on the disk yet, and
-    nothing was done about it.
+    """Return whether a journal's last lines, from the first unreadable one on, may be the torn rest
+    of the last group: no later readable line begins a new group.
+
+    A group that a power cut tore had not reached the disk, so nothing was done about its events.
     """
     return len(lines) == 1 or not any(map(_begins_a_group, lines))
 
@@ -158,9 +161,9 @@ def _begins_a_group(text: bytes) -> bool:
 
 
 class Reader:
-    """Reads the lines of one journal in their order. `root` is the run directory it lies in.
+    """Reads the lines of one journal in order. `root` is the run directory.
 
-    `chain` is where the lines read so far have brought it.
+    `chain` is the signature chain after the lines read so far.
     """
 
     def __init__(self, root: Path) -> None:
@@ -170,8 +173,8 @@ class Reader:
         self.chain = Chain()
 
     def line(self, text: bytes) -> Line:
-        """Return the next line. Raises ValueError where it is none, or not the next one;
-        RunDirectoryError where a later version of the package wrote it.
+        """Return the next line. Raises ValueError if the text is no line or not the next one, and
+        RunDirectoryError if a later version of the package wrote it.
         """
         text = text.removesuffix(b"\n")
         sealed = text.startswith(_CURRENT)
@@ -223,7 +226,7 @@ class Reader:
         return event
 
     def _of_idea_file(self, idea_id: str) -> dict[str, Any]:
-        """What version 1 looked up in an idea's file; an unusable proposal left none."""
+        """Return the fields that version 1 read from an idea's file, if the idea has one."""
         try:
             content = read_regular(self._paths.idea(idea_id).idea)
             idea = Idea.model_validate_json(content)
@@ -235,5 +238,5 @@ class Reader:
                 "idea_hash": hash_bytes(content),
             }
         except (OSError, ValueError):
-            # Who needs the file itself says that it is gone or damaged.
+            # Code that needs the file itself reports that it is missing or damaged.
             return {"arm": "model", "summary": "", "knobs": None, "shown": (), "idea_hash": ""}

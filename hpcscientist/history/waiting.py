@@ -1,6 +1,6 @@
-"""Why array tasks wait in Slurm's queue: written by the driver, which asks Slurm, for all others.
+"""The file that says why array tasks wait in Slurm's queue.
 
-Whoever looks at a campaign reads this file and asks Slurm nothing.
+The driver asks Slurm and writes it. All views of a campaign read it instead of asking Slurm.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ _NO_REASON = ("", "None", "(null)")
 
 
 class Waiting(Record):
-    """How many array tasks wait, by Slurm's reason. `seen`: seconds since the epoch."""
+    """The number of waiting array tasks by Slurm's reason. `seen`: seconds since the epoch."""
 
     seen: float
     reasons: dict[str, int]
 
 
 def write(paths: RunPaths, reasons: Mapping[str, int]) -> None:
-    """Record what waits now; nothing is left where nothing does.
-
-    A disk that is full loses no more than this.
-    """
+    """Write what waits now, or remove the file if nothing waits. Ignores OSError."""
     with contextlib.suppress(OSError):
         if not reasons:
             paths.waiting.unlink(missing_ok=True)
@@ -37,7 +34,7 @@ def write(paths: RunPaths, reasons: Mapping[str, int]) -> None:
 
 
 def read(paths: RunPaths) -> Waiting | None:
-    """Return what waited when the driver last asked; None where nothing is known to wait."""
+    """Return what waited when the driver last asked, None if nothing is known to wait."""
     try:
         return Waiting.model_validate_json(paths.waiting.read_bytes())
     except (OSError, ValueError):
@@ -45,7 +42,7 @@ def read(paths: RunPaths) -> Waiting | None:
 
 
 def said(waiting: Waiting | None) -> str:
-    """Say it in a line; "" where nothing is known to wait."""
+    """Return one line about what waits, "" if nothing is known to wait."""
     if waiting is None:
         return ""
     counts = sorted(waiting.reasons.items(), key=lambda item: (-item[1], item[0]))

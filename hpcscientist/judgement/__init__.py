@@ -1,1 +1,1 @@
-"""What is found: who is judged by which rule, what is confirmed, and the claims that remain."""
+"""Judges ideas: findings and their rule, confirmations on the test split, the result table."""

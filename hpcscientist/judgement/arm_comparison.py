@@ -1,9 +1,9 @@
-"""Model against search: what each arm of a campaign found, and what it found at equal cost.
+"""Compares the two arms of a campaign, model and search, in total and at equal cost.
 
-A claim about a model should be held against a search that knows nothing (the control arm). Both
-share the baseline, the seeds and the family of tests. Cost is that of the search's experiments;
-what a model spends on thinking is told apart. Confirmations do not count: an arm that finds more
-would be charged for it.
+A claim about a model should be compared with a search that knows nothing (the control arm). Both
+share the baseline, the seeds and the family of tests. Cost is the compute time of trials; a model's
+tokens are reported separately. Confirmations do not count: otherwise an arm that finds more would
+be charged for it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What some ideas of one arm came to. `hours`: of their trials; `best`: the largest gain among
-    the improvements, in the metric's unit, None without any.
+    """The outcomes of some ideas of one arm. `hours`: of their trials; `best`: the largest gain
+    among the improvements, in the metric's unit, None without any.
     """
 
     ideas: int
@@ -37,12 +37,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Both arms, all of them and at equal cost.
+    """The comparison of both arms, in total and at equal cost.
 
-    `equal` counts the ideas of each arm, in order of their numbers, whose trials together took
-    no more than `hours`: what the arm that spent less has spent. `unit` is "GPU-hours" where any
-    trial used a GPU, else "CPU-hours". `curves`: after each idea, what its arm had spent and how
-    many improvements it had found.
+    `equal` covers each arm's first ideas by number whose trials together took no more than `hours`,
+    the hours of the arm that spent less. `unit` is "GPU-hours" if any trial used a GPU, else
+    "CPU-hours". `curves`: after each idea, the hours that its arm had spent and the number of
+    improvements that it had found.
     """
 
     whole: Mapping[Arm, Tally]
@@ -53,7 +53,7 @@ class Contest:
     curves: Mapping[Arm, tuple[tuple[float, int], ...]]
 
     def lines(self) -> list[str]:
-        """Say it, a line for all ideas and one for equal cost."""
+        """Return the comparison as text: a line for all ideas and one for equal cost."""
         whole = "; ".join(f"{_NAMES[arm]}: {self._words(t)}" for arm, t in self.whole.items())
         equal = "; ".join(f"{_NAMES[arm]}: {self._words(t)}" for arm, t in self.equal.items())
         return [whole, f"at {self.hours:.3g} {self.unit} each: {equal}"]
@@ -72,7 +72,7 @@ _NAMES: Mapping[Arm, str] = {"model": "model", "control": "search"}
 
 
 def compare(rows: Sequence[ResultRow], state: CampaignState) -> Contest | None:
-    """Compare the arms by the result rows of a campaign; None where it has but one."""
+    """Return the comparison of the arms from a campaign's result rows, None if it has only one."""
     ideas = sorted(
         (row for row in rows if row.idea_id in state.ideas),
         key=lambda row: state.ideas[row.idea_id].number,
@@ -119,7 +119,7 @@ def compare(rows: Sequence[ResultRow], state: CampaignState) -> Contest | None:
 
 
 def search_hours(state: CampaignState) -> dict[str, tuple[float, float]]:
-    """CPU-hours and GPU-hours of each idea's trials, those on the test split left out."""
+    """Return CPU-hours and GPU-hours of each idea's trials, without those on the test split."""
     found: dict[str, tuple[float, float]] = {}
     for trial in state.trials.values():
         if (report := trial.report) is not None and trial.stage is not Stage.CONFIRM:
@@ -131,7 +131,7 @@ def search_hours(state: CampaignState) -> dict[str, tuple[float, float]]:
 
 
 def within(rows: Sequence[ResultRow], hours: Sequence[float], least: float) -> list[ResultRow]:
-    """Return the first rows whose hours together are at most `least`."""
+    """Return the leading rows whose hours together are at most `least`."""
     total, found = 0.0, []
     for row, own in zip(rows, hours, strict=True):
         total += own
@@ -147,7 +147,7 @@ def _curve(rows: Sequence[ResultRow], hours: Sequence[float]) -> tuple[tuple[flo
 
 
 def _best(improved: Sequence[ResultRow]) -> float | None:
-    """The delta of the largest gain; smaller is better where the metric is minimised."""
+    """Return the delta of the largest gain: the smallest delta if the metric is minimised."""
     deltas = [row.delta for row in improved if row.delta is not None]
     if not deltas:
         return None

@@ -1,14 +1,14 @@
-"""Whether the baseline is steady: checked before ideas are spent on, and looked at while they are.
+"""Checks the baseline's noise before ideas run their seeds, and its drift while they run.
 
-When the baseline's seeds have run they are checked, and only then do ideas run theirs: proposals,
-code and pilots go on meanwhile, unless a noisy baseline is to end the campaign: then nothing is
-proposed before. Later the baseline's first seed is run again with the ideas: once
-for those numbered `drift_every` to 2 `drift_every` - 1, as soon as the first of them runs its
-seeds, once for as many after them, and so on; so it follows from the ideas' numbers alone which
-reruns there are. With rounds there is one in each but the first, which has the baseline: as soon as
-an idea of the round runs its seeds, and one more for every further `drift_every` ideas of it.
-They are attempts 2, 3, ... of the baseline, and judge nothing but the baseline. Where a noisy
-baseline is to end the campaign, one that has drifted for good ends it too.
+The baseline's seeds are checked when they have run, and only then do ideas run theirs. Proposals,
+code and pilots go on meanwhile, unless a noisy baseline stops the campaign (`loop.noisy`): then
+nothing is proposed before the check. Later the baseline's first seed is rerun along with the ideas:
+once for ideas `drift_every` to 2 `drift_every` - 1, as soon as the first of them runs its seeds,
+once for as many after them, and so on. So the ideas' numbers alone determine the reruns. With
+rounds, each round but the first has a rerun, as soon as an idea of the round runs its seeds, and
+every round has one more for every further `drift_every` ideas. Reruns are attempts 2, 3, ... of the
+baseline, and judge nothing but the baseline. If a noisy baseline stops the campaign, lasting drift
+stops it too.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MachineFailed, MetricSpec, Scored, Stage, trial_name
 
-# Whether the baseline stays what it was while a campaign runs: one seed of it, run again.
+# Tests for drift: does the baseline stay the same while a campaign runs? One of its seeds is rerun.
 #
-# A deterministic reference gives the same for the same seed, to the last digit. Where it does
-# not, reruns are held against the spread of the baseline's seeds: a rerun differs from the first
-# run by no more than two seeds differ, however the rest of its noise comes about, so that the
-# test errs on the side of silence. Two limits, as in a control chart (Shewhart 1931, Economic
-# Control of Quality), by Student's t since the spread is estimated: one rerun against the first
-# run, and the mean of all. And one trend: Kendall's tau between the values and their order (Mann
-# 1945, Econometrica 13), which wants no distribution and six values at least. Each at a level of
-# 0.01: a false alarm costs a look. The trend is looked for after 6, 12, 24, ... reruns only, each
-# time at half the level of the time before, so that all looks of a campaign together have that
-# level (Bonferroni), however long it is. The mean is looked at after every rerun: it hardly moves
-# later, and in simulations of 200 reruns 6 in 1000 campaigns were told of one that was not there,
-# where the seed explains nothing at all. These two are what a campaign may be ended for
-# (`LASTING`).
+# A deterministic reference gives the same value for the same seed, to the last digit. If it does
+# not, reruns are compared with the spread of the baseline's seeds: a rerun differs from the first
+# run by no more than two seeds differ, whatever the rest of its noise, so the test errs on the side
+# of silence. There are two limits, as in a control chart (Shewhart 1931, Economic Control of
+# Quality), by Student's t since the spread is estimated: one for a single rerun against the first
+# run, and one for the mean of all. And there is one trend test: Kendall's tau between the values
+# and their order (Mann 1945, Econometrica 13), which assumes no distribution and needs at least six
+# values. Each has a level of 0.01: a false alarm costs a look. The trend is tested only after 6,
+# 12, 24, ... reruns, each time at half the level of the time before, so that all looks of a
+# campaign together have that level (Bonferroni), however long it is. The mean is tested after every
+# rerun: it hardly moves later, and in simulations of 200 reruns in which the seed explains nothing
+# at all, 6 in 1000 campaigns reported a drift that was not there. The mean and the trend can stop
+# a campaign (`LASTING`).
 
 LEVEL: Final = 0.01
-LASTING: Final = ("drift mean", "drift trend")  # names of what no single run can have done
-_TREND: Final = 6  # reruns, doubled from look to look; fewer have no p-value below the level
+LASTING: Final = ("drift mean", "drift trend")  # notes that no single run can cause
+_TREND: Final = 6  # reruns, doubled at each look; fewer cannot reach a p-value below the level
 _SHOWN: Final = 12
 
 
 class Rerun(Record):
-    """One run of the baseline's first seed: 0 is the first, others count as the campaign goes on.
+    """One run of the baseline's first seed: number 0 is the first run, reruns count from 1.
 
     `predictions` is the hash of its predictions, `failure` why it has no value.
     """
@@ -71,10 +71,10 @@ class Rerun(Record):
 def drift(
     runs: Sequence[Rerun], metric: MetricSpec, deviation: float, seeds: int
 ) -> dict[str, str]:
-    """Return what is to be said of the reruns so far, by a name for each, the first run first.
+    """Return notes on the reruns so far, by name, in order of the reruns' numbers.
 
-    `deviation` is the standard deviation of the baseline's `seeds` seeds, 0 where they change
-    nothing: then any difference is beyond their spread. In order of the reruns' numbers.
+    `deviation` is the standard deviation of the baseline's `seeds` seeds, 0 if seeds change
+    nothing: then any difference is beyond their spread.
     """
     if not runs:
         return {}
@@ -107,7 +107,7 @@ def drift(
 
 
 def listing(runs: Sequence[Rerun], metric: MetricSpec) -> str:
-    """Return the runs in one line, with their nodes; "" where all of them gave the same."""
+    """Return the runs in one line, with their nodes; "" if all gave the same."""
     first, *again = sorted(runs, key=lambda run: run.number)
     if all(run.failure is None and _same(first, run) for run in again):
         return ""
@@ -119,7 +119,7 @@ def listing(runs: Sequence[Rerun], metric: MetricSpec) -> str:
 def _together(
     first: float, values: list[float], metric: MetricSpec, deviation: float, seeds: int
 ) -> dict[str, str]:
-    """What all reruns show together."""
+    """Return notes on what all reruns show together: the drift of their mean, and a trend."""
     told = {}
     if len(values) > 1 and _is_beyond(fmean(values), first, len(values), deviation, seeds):
         told["drift mean"] = (
@@ -130,7 +130,7 @@ def _together(
 
 
 def _trends(values: list[float]) -> dict[str, str]:
-    """What the looks for a trend showed, the first that shows one; `values` the first run first."""
+    """Return a note on the first look that shows a trend; `values` begin with the first run's."""
     reruns, level = _TREND, LEVEL / 2
     while reruns < len(values):
         seen = values[: reruns + 1]
@@ -159,7 +159,7 @@ def _is_beyond(value: float, first: float, reruns: int, deviation: float, seeds:
 
 
 def _trend(values: list[float]) -> float | None:
-    """Return the two-sided p-value of a trend; None where all values are alike."""
+    """Return the two-sided p-value of a trend, None if all values are equal."""
     if len(set(values)) == 1:
         return None
     from scipy.stats import kendalltau  # noqa: PLC0415  (slow to import)
@@ -182,12 +182,12 @@ def _on(run: Rerun) -> str:
 
 
 def reruns_at_most(settings: Settings) -> int:
-    """Return how often the baseline is run again at most."""
+    """Return the maximum number of baseline reruns."""
     return rerun_with(settings, settings.ideas)
 
 
 def rerun_with(settings: Settings, number: int) -> int:
-    """Return which rerun of the baseline goes with an idea, counted from 1; 0: none."""
+    """Return which baseline rerun accompanies an idea, counted from 1; 0: none."""
     every = settings.loop.drift_every
     if not every:
         return 0
@@ -198,13 +198,13 @@ def rerun_with(settings: Settings, number: int) -> int:
 
 @cache
 def _first_ideas(ideas: int, rounds: int, every: int) -> tuple[int, ...]:
-    """The ideas from which on another run of the baseline goes with them; the first has its own."""
+    """Return the ideas at which a new baseline run begins; the first run is the baseline itself."""
     extent = Extent(ideas, rounds, in_flight=1, lag=1, model_name="", seed=0)
     return tuple(number for _, numbers in extent.chunks() for number in numbers[::every])
 
 
 def check(state: CampaignState, spec: RecipeSpec, settings: Settings) -> selfcheck.Check | None:
-    """Check the seeds of the baseline; None where there are too few of them to tell anything."""
+    """Return the check of the baseline's seeds, None if fewer than two were scored."""
     published = spec.published.value if spec.published else None
     return _check(state, spec.primary, published, settings)
 
@@ -221,8 +221,8 @@ def _check(
 def too_noisy(
     state: CampaignState, metric: MetricSpec, published: float | None, settings: Settings
 ) -> str:
-    """Say why the baseline, whose seeds have run, is no ground to stand on where `loop.noisy` is
-    "stop"; "" if it is.
+    """Return why `loop.noisy` = "stop" stops the campaign now that the baseline's seeds have run:
+    noise, or lasting drift; "" if it does not.
     """
     found = _check(state, metric, published, settings)
     if found is None:
@@ -241,7 +241,7 @@ def drifted(state: CampaignState, metric: MetricSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BaselineDrift:
-    """Says what shows of the baseline, for one driver."""
+    """Records notes on the baseline's noise and drift, for one driver."""
 
     spec: RecipeSpec
     settings: Settings
@@ -249,8 +249,8 @@ class BaselineDrift:
     state: CampaignState
 
     def tell(self) -> None:
-        """Note what people should know by now, each thing once; all seeds of the baseline have
-        run. What the machine fails is no evidence.
+        """Record each note once. All seeds of the baseline must have run. Machine failures are no
+        evidence.
         """
         found, metric = check(self.state, self.spec, self.settings), self.spec.primary
         if found is not None:
@@ -282,9 +282,9 @@ def _lasting(told: str) -> str:
 
 
 def _runs(state: CampaignState, metric: MetricSpec) -> list[Rerun]:
-    """The first run of the baseline's first seed and the reruns that have ended, in order.
+    """Return the first run of the baseline's first seed and the reruns that have ended, in order.
 
-    There are none before the first has ended.
+    Empty until the first run has ended.
     """
     attempts = sorted(attempt for idea_id, attempt in state.full if idea_id == BASELINE_ID)
     trials = (state.full[BASELINE_ID, attempt].get(_first_of(attempt)) for attempt in attempts)
@@ -293,12 +293,12 @@ def _runs(state: CampaignState, metric: MetricSpec) -> list[Rerun]:
 
 
 def _first_of(attempt: int) -> str:
-    """The trial of the first seed."""
+    """Return the name of the first seed's trial."""
     return trial_name(BASELINE_ID, attempt, Stage.BASELINE, 0)
 
 
 def _run(trial: TrialState, metric: MetricSpec) -> Rerun | None:
-    """A run as it ended; None while it goes on, and where the machine failed it."""
+    """Return an ended run; None while it runs, or if it ended in a machine failure."""
     report = trial.report
     if report is None or isinstance(report.outcome, MachineFailed):
         return None

@@ -1,6 +1,6 @@
-"""What came of confirmations, read from the journal and from the values on the test split.
+"""Outcomes of confirmations, computed from the journal and the values on the test split.
 
-Derived when it is read and never stored, as findings are.
+Like findings they are computed on demand and never stored.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import IdeaFailed, MachineFailed, Objective, Outcome
 
 Values = Callable[[str, int], Mapping[int, float]]
-"""From an idea's id and an attempt to its values by seed on the test split."""
+"""Returns values by seed on the test split, for an idea's id and an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What an idea's look at the test split came to; `open` says why it came to nothing yet."""
+    """The outcome of an idea's look at the test split; `open` says why there is none yet."""
 
     confirmation: Confirmation | None
     open: str | None = None
 
     @property
     def reason(self) -> str | None:
-        """Why the idea is not confirmed; None where it is."""
+        """Why the idea is not confirmed, None if it is."""
         if self.confirmation is None:
             return f"confirmation is open: {self.open}"
         reason = self.confirmation.reason
@@ -44,12 +44,12 @@ def confirmed(
     values: Values | None = None,
     improved: Collection[str] = (),
 ) -> dict[str, Confirmed]:
-    """Return what came of each idea whose look at the test split is spent.
+    """Return the outcome of each idea whose look at the test split is spent.
 
-    `values`, of the metric that decides, are the journal's unless given. Of those that `improved`
-    and were not let to it, it tells where the reference's failure there is why. An idea that fails
-    there is not confirmed; where the machine or the reference failed, or trials have not ended,
-    nothing is said of it.
+    `values`, of the metric that decides, default to the journal's. Ideas in `improved` without a
+    look are included if the baseline failed on the test split, which is then their reason. An idea
+    that fails there is not confirmed. If the machine or the baseline failed, or trials have not
+    ended, the outcome is open.
     """
 
     def of(idea_id: str, attempt: int) -> Mapping[int, float]:
@@ -69,9 +69,9 @@ def confirmed(
 
 
 def tally(rows: Sequence[ResultRow], told: Mapping[str, Confirmed]) -> str:
-    """Say how many of the improvements were confirmed, and which were not, and why.
+    """Return how many improvements were confirmed, and which were not and why, as text.
 
-    "" where there is no improvement.
+    "" if there is no improvement.
     """
     improved = [row for row in rows if row.finding is Verdict.IMPROVEMENT]
     if not improved:
@@ -122,7 +122,7 @@ def _confirmed(
 
 
 def _lacking(trials: Mapping[str, TrialState], seeds: tuple[int, ...], whose: str) -> str | None:
-    """Say why not every seed has a score, if so."""
+    """Return why not every seed has a score, None if all have one."""
     failed = _failed(trials)
     if failed is not None:
         return failed
@@ -132,7 +132,7 @@ def _lacking(trials: Mapping[str, TrialState], seeds: tuple[int, ...], whose: st
 
 
 def _failed(trials: Mapping[str, TrialState]) -> str | None:
-    """Say which trial failed first, if one did."""
+    """Return a line on the first failed trial, None if none failed."""
     for trial_id, outcome in _outcomes(trials):
         if isinstance(outcome, MachineFailed | IdeaFailed):
             return f"{trial_id} failed ({outcome.failure.value}): {outcome.detail}"

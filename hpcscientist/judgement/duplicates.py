@@ -1,10 +1,9 @@
-"""Ideas whose predictions are those of an earlier idea, or of the reference: no findings of
-their own.
+"""Finds ideas that repeat the predictions of an earlier idea, or of the reference code.
 
-Predictions are compared by the hash of the file that was scored, so whoever copies them byte for
-byte is found. A sandbox shows no candidate what another one wrote. Where there is none, whoever
-disguises what it took is not found: on the test split it is as good as what it took, which is told
-of it as of any other idea.
+Such ideas have no findings of their own. Predictions are compared by the hash of the scored file,
+so byte-for-byte copies are found. In a sandbox no candidate sees what another one wrote. Without a
+sandbox, a disguised copy is not found: on the test split it is as good as its original, and is
+reported like any other idea.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import Scored
 
 _Hashes = Mapping[int, str]
-"""The hash of the predictions by seed."""
+"""Hashes of predictions by seed."""
 
 
 def repeated(state: CampaignState) -> dict[str, str]:
-    """Return for each scored idea that repeats another's predictions whose they are.
+    """Return the original by idea, for each scored idea that repeats another one's predictions.
 
-    The first by number is the original; the baseline's id stands for the reference, which the
-    control arm may repeat, for its settings may be the reference's own. An idea repeats another
-    where all seeds that both ran, two or all of its own, have the same predictions, or where it
-    predicts nothing for any seed that the other does not predict for some.
+    The first by number is the original; the baseline's id means the reference code. The control arm
+    may repeat the reference, because its settings may be the reference's own. An idea repeats
+    another if all seeds that both ran (at least two, or all of its own) have equal predictions, or
+    if each of its predictions equals one of the other's, of whatever seed.
     """
     scored = [i for i in state.in_order() if i.ended and i.ended.status == "scored"]
     hashes = {
@@ -40,7 +39,7 @@ def repeated(state: CampaignState) -> dict[str, str]:
 
 
 def repeated_on_test(state: CampaignState) -> dict[str, str]:
-    """Return the same of ideas that were let to the test split, by their predictions there."""
+    """Return the same for ideas that ran on the test split, by their predictions there."""
     spent = [idea for idea in state.in_order() if idea.spent]
     hashes = {
         idea.idea_id: _hashes(state.confirming.get((idea.idea_id, idea.spent.attempt), {}))
@@ -52,7 +51,7 @@ def repeated_on_test(state: CampaignState) -> dict[str, str]:
 
 
 def said(state: CampaignState, idea_id: str, original: str) -> str:
-    """Say whose predictions an idea's are."""
+    """Return a phrase that says whose predictions or code an idea repeats."""
     if original == BASELINE_ID:
         return "its predictions are those of the unchanged reference"
     same = _code(state.ideas[idea_id]) == _code(state.ideas[original])
@@ -66,7 +65,7 @@ def _repeats(
     reference: _Hashes,
 ) -> dict[str, str]:
     found: dict[str, str] = {}
-    owners: defaultdict[str, list[str]] = defaultdict(list)  # of a hash, originals in order
+    owners: defaultdict[str, list[str]] = defaultdict(list)  # by hash: originals in order
     for value in set(reference.values()):
         owners[value].append(BASELINE_ID)
     known = {BASELINE_ID: reference}
@@ -87,7 +86,7 @@ def _repeats(
 
 def _same(one: _Hashes, other: _Hashes) -> bool:
     shared = one.keys() & other.keys()
-    enough = len(shared) >= min(2, len(one))  # one seed of several may be alike by chance
+    enough = len(shared) >= min(2, len(one))  # one seed of several may be equal by chance
     equal = bool(shared) and enough and all(one[seed] == other[seed] for seed in shared)
     return equal or set(one.values()) <= set(other.values())
 

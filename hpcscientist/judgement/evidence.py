@@ -1,8 +1,8 @@
-"""What was measured of a scored idea besides its values: what its finding is explained by.
+"""Collects evidence that explains the finding of a scored idea, besides its values.
 
-Read once an idea, from the journal, from what its trials left and from its recorded calls. Trials
-that were compacted have left nothing; then that much is not known. Files that a candidate wrote are
-bounded, never followed elsewhere, and nothing of their text is passed on.
+It is read once for each idea, from the journal, the files of its trials and its recorded calls.
+Compacted trials leave no files, so their evidence is unknown. Files that a candidate wrote are
+read up to a bound, their links are not followed, and none of their text is passed on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ANALYSE = b'"stage":"analyse"'
 
 @dataclass(slots=True)
 class Evidences:
-    """Reads the evidence of one campaign. `curve` returns what a trial wrote of its learning."""
+    """Reads the evidence of one campaign. `curve` returns the learning curve of a trial."""
 
     paths: RunPaths
     state: CampaignState
@@ -43,7 +43,7 @@ class Evidences:
     _reference: set[str] | None = None
 
     def of(self, idea_id: str) -> Evidence:
-        """Return what is known of an idea; nothing unless it ended scored."""
+        """Return the evidence on an idea, `NOTHING` unless it ended scored."""
         idea = self.state.ideas[idea_id]
         if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
             return NOTHING
@@ -74,14 +74,17 @@ class Evidences:
         return report.outcome.value(self.spec.primary.name)
 
     def _symptom(self, idea_id: str, attempt: int) -> Symptom | None:
-        """What its first seed's curve shows; nothing where the reference's shows the same."""
+        """Return the symptom in the first seed's curve, None if the baseline's shows the same."""
         own = symptom(self.curve(trial_name(idea_id, attempt, Stage.SEEDS, 0)))
         if own is None or own == symptom(self.curve(_baseline(0))):
             return None
         return own
 
     def _unchanged(self, idea_id: str, attempt: int) -> float | None:
-        """The share of lines of the reference's predictions that the idea's have, first seed."""
+        """Return the share of lines in the baseline's predictions that the idea's have too.
+
+        Both are of the first seed.
+        """
         if self._reference is None:
             self._reference = self._lines(_baseline(0))
         own = self._lines(trial_name(idea_id, attempt, Stage.SEEDS, 0))
@@ -95,12 +98,12 @@ class Evidences:
         if not _is_plain(path, out):
             return set()
         text = path.read_bytes().decode(errors="replace")
-        # The first line names the columns, as a rule; it is alike in all files.
+        # Skip the first line: it usually names the columns, and is the same in all files.
         return set(text.splitlines()[1:])
 
 
 def reading(paths: RunPaths, idea_id: str) -> str:
-    """Return what an analyst made of an idea's runs in the end; "" without one."""
+    """Return the analyst's last reading of an idea's runs, "" if there is none."""
     idea = paths.idea(idea_id)
     last = 0
     while idea.reading(last + 1).exists():
@@ -114,7 +117,7 @@ def reading(paths: RunPaths, idea_id: str) -> str:
 
 
 def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
-    """The same from the recorded calls: earlier versions kept no readings."""
+    """Return the same from the recorded calls: earlier versions kept no readings."""
     try:
         with open_regular(paths.idea(idea_id).chat) as file:
             replies = [reply for reply, _ in log.read(file, _analysis) if reply is not None]
@@ -129,7 +132,7 @@ def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
 
 
 def _analysis(line: bytes) -> str | None:
-    """The reply of a recorded call, None where it was about something else."""
+    """Return the reply of a recorded analysis call, None for any other call."""
     try:
         return Call.model_validate_json(line).reply if _ANALYSE in line else None
     except ValidationError:
@@ -141,7 +144,7 @@ def _baseline(index: int) -> str:
 
 
 def _is_plain(path: Path, folder: Path) -> bool:
-    """Whether it is a file of its own in that folder, of a size that is worth reading."""
+    """Return whether a path is a file in that folder, reached by no link, and not too large."""
     try:
         return (
             path.is_file()

@@ -1,7 +1,7 @@
-"""Judging a campaign: from what is known of its ideas to findings. Nobody else decides.
+"""Judges a campaign: computes findings from its ideas' values. The only place that does so.
 
-Summary, knowledge, spending and confirmation all ask here, so that they cannot disagree about
-which rule holds, which ideas count, and in which order.
+The summary, proposals, cost reports and confirmation all call this module, so that they cannot
+disagree about the rule, the ideas that count, and their order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hpcscientist.records.trial import MetricSpec, Objective
 
 
 def rule_of(settings: Settings) -> Rule:
-    """Return the rule by which a campaign's ideas are judged."""
+    """Return the rule that judges a campaign's ideas."""
     return Rule.of(settings.loop, settings.rounds)
 
 
@@ -36,14 +36,13 @@ def judge(
 ) -> dict[str, Finding]:
     """Return the findings of the ideas that ended scored, in order of their numbers.
 
-    `seeds` is the recipe's number of seeds, from which follow the corrections of ideas that were
-    looked at repeatedly, and which of them were left early. `before` leaves out ideas from that
-    number on.
+    `seeds` is the recipe's number of seeds: it determines the corrections of ideas that were tested
+    repeatedly, and which of them stopped early. `before` leaves out ideas from that number on.
 
-    An idea that has not ended holds up the verdicts behind it under online control; one that
-    ended without a score is no evidence, and holds up nothing. Nor does one that repeats the
-    predictions of an earlier idea: it has no finding of its own. One that was left below the full
-    budget has none either, and counts among the others.
+    Under online control, an idea that has not ended delays the verdicts on later ideas. An idea
+    that ended without a score is no evidence and delays nothing; nor does an idea that repeats an
+    earlier idea's predictions, which has no finding of its own. An idea that stopped below the full
+    budget has no finding either, but counts among the tests.
 
     An idea that is worse on average by more than the tolerance of another metric is no
     improvement.
@@ -75,7 +74,7 @@ def judge(
 
 
 def _exceeded(state: CampaignState, idea: IdeaState, limits: Sequence[MetricSpec]) -> str:
-    """Say which tolerance a scored idea exceeds on average, "" if none."""
+    """Return which tolerance a scored idea exceeds on average, "" if none."""
     assert idea.ended is not None and idea.ended.attempt is not None
     for metric in limits:
         assert metric.tolerance is not None
@@ -92,7 +91,7 @@ def _exceeded(state: CampaignState, idea: IdeaState, limits: Sequence[MetricSpec
 def _values(
     idea: IdeaState, read: Callable[[str, int], Mapping[int, float]]
 ) -> Mapping[int, float] | None:
-    """Seed -> value of an idea that ended scored, none of one that ended otherwise."""
+    """Return seed -> value of an idea that ended scored, {} if it ended otherwise, None if open."""
     if idea.ended is None:
         return None
     if idea.ended.status != "scored" or idea.ended.attempt is None:

@@ -1,17 +1,17 @@
 """Completeness and correctness of a campaign's code, as Scientist-Bench defines them.
 
-AI-Researcher (arXiv 2505.18705, 4.1). Completeness is the share of ideas whose code ends as
-resolved: there, when the agent says so and its code runs within its budget; here, when an attempt
-was scored and no review found it lacking. Correctness is the mean mark, 1 to 5, over several
-independent judgements of the code. The paper gives both as bare numbers. Here each has a 95%
-interval, the number of judgements, and their spread.
+The definitions are from AI-Researcher (arXiv 2505.18705, 4.1). Completeness is the share of ideas
+whose code ends as resolved: in the paper, when the agent says so and its code runs within its
+budget; here, when an attempt was scored and no review found it incomplete. Correctness is the mean
+mark, 1 to 5, over several independent judgements of the code. The paper gives both as bare numbers.
+Here each has a 95% interval, the number of judgements, and their spread.
 
 Intervals. Completeness: Wilson's score interval (Wilson 1927, Journal of the American Statistical
 Association 22), which is honest for few ideas and near 0 and 1, where the usual one has no width.
-Correctness: judgements of one idea are no independent draws, so the standard error is taken over
+Correctness: judgements of one idea are not independent draws, so the standard error is taken over
 ideas (the sandwich of Liang & Zeger 1986, Biometrika 73, with ideas as clusters and the factor
-k / (k - 1)) and Student's t with k - 1 degrees of freedom. With as many judgements for each idea
-it is the t interval of the ideas' means.
+k / (k - 1)) and Student's t with k - 1 degrees of freedom. If all ideas have equally many
+judgements, it is the t interval of the ideas' means.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LOWEST, _HIGHEST = 1.0, 5.0  # marks
 
 
 class Judged(Record):
-    """How one idea ended. `resolved`: with an attempt that was scored and complete.
+    """The end of one idea. `resolved`: it has an attempt that was scored and complete.
 
-    `marks` are the correctness of every judgement of that attempt, or of the last one that was
-    judged where there is none; their expectations where these are known.
+    `marks` are the correctness marks of the final attempt, or of the last judged attempt if the
+    final one was not judged; their expected values if these are known.
     """
 
     idea_id: str
@@ -45,10 +45,10 @@ class Judged(Record):
 class Quality(Record):
     """Completeness (0 to 1) and correctness (1 to 5) over the ideas of a campaign.
 
-    `unjudged` of the resolved ideas have no judgement: nobody said that they were complete.
-    Means and intervals (95%) are None where there is nothing to take them from: the interval of
-    correctness also with fewer than two judged ideas, and where these do not differ at all.
-    `spread` is the standard deviation (ddof 1) of all judgements.
+    `unjudged` of the resolved ideas have no judgement: no reviewer said that they were complete.
+    Means and intervals (95%) are None without data; the interval of correctness also with fewer
+    than two judged ideas, and if these do not differ at all. `spread` is the standard deviation
+    (ddof 1) of all judgements.
     """
 
     ideas: int = Field(ge=0)
@@ -63,7 +63,7 @@ class Quality(Record):
     spread: float | None
 
     def __str__(self) -> str:
-        """Return both measures in a line for people."""
+        """Return both measures in one line."""
         return f"completeness {self._completeness()}; correctness {self._correctness()}"
 
     def _completeness(self) -> str:
@@ -85,7 +85,7 @@ class Quality(Record):
 
 
 def measure(state: CampaignState) -> Quality | None:
-    """Return both measures over the ideas that were let in; None where none was reviewed."""
+    """Return both measures over the ended ideas that were not rejected, None without reviews."""
     ended = [
         i for i in state.ideas.values() if i.ended is not None and i.ended.status != "rejected"
     ]
@@ -95,7 +95,7 @@ def measure(state: CampaignState) -> Quality | None:
 
 
 def quality(ideas: Iterable[Judged]) -> Quality:
-    """Measure completeness and correctness; neither depends on the order of ideas and marks."""
+    """Return completeness and correctness; neither depends on the order of ideas and marks."""
     ended = list(ideas)
     resolved = sum(idea.resolved for idea in ended)
     marks = [idea.marks for idea in ended if idea.marks]

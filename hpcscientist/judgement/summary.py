@@ -1,7 +1,7 @@
-"""The result table: what the journal says of each idea, with the numbers of the result files.
+"""The result table: each idea's outcome from the journal, with numbers from the result files.
 
-Every number is computed here from the trials' result files, never taken from a model or
-from the candidate. A number that was not measured is None.
+Every number is computed here from the trials' result files, never taken from a model or from
+candidate code. A number that was not measured is None.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from hpcscientist.results.aggregate import Overview, overview
 SELF_REPORTED_NOTE = (
     "metrics are self-reported: the code of ideas computes them, so nothing is confirmed or claimed"
 )
-# Results that the journal knows and the result files lack, or tell otherwise.
+# Results in the journal that the result files lack or contradict.
 #
-# A result that is written and not journalled yet is none of them: a campaign that runs has such.
+# A result that is written but not journalled yet does not count: a running campaign has such.
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """By idea, how many scored trials of the journal have no result file with that value."""
+    """The number of scored trials in the journal, by idea, without a result file of that value."""
 
     validation: Mapping[str, int]
     test: Mapping[str, int]
 
     def finding(self, idea_id: str) -> bool:
-        """Whether an idea can have no finding: its results, or the baseline's, are missing."""
+        """Return whether results of an idea or the baseline are missing, so it has no finding."""
         return bool(self.validation.get(idea_id) or self.validation.get(BASELINE_ID))
 
     def confirmation(self, idea_id: str) -> bool:
-        """The same of its confirmation on the test split."""
+        """Return the same for its confirmation on the test split."""
         return bool(self.test.get(idea_id) or self.test.get(BASELINE_ID))
 
     @property
     def count(self) -> int:
-        """How many trials they are."""
+        """The number of these trials."""
         return sum(self.validation.values()) + sum(self.test.values())
 
     @property
     def warning(self) -> str:
-        """What a reader must know of it; "" where nothing is missing."""
+        """A warning for readers, "" if nothing is missing."""
         if not self.count:
             return ""
         what = "their ideas have no finding"
@@ -74,7 +74,7 @@ class Missing:
 
 
 def missing(state: CampaignState, found: Overview, metric: str) -> Missing:
-    """Hold the result files against the journal, for the baseline and ideas that have ended."""
+    """Compare the result files with the journal, for the baseline and ideas that have ended."""
     standing = [(BASELINE_ID, BASELINE_ATTEMPT)]
     standing += [
         (i.idea_id, i.ended.attempt) for i in state.in_order() if i.ended and i.ended.attempt
@@ -110,11 +110,11 @@ _SCORED = {
 class Summary:
     """The rows, baseline first, and what a reader must know to trust them.
 
-    `unreadable` counts result files left out as broken; `missing` tells of scored trials of
-    the journal whose results are gone or say otherwise: their ideas have no finding. `quality`
-    is that of the code, None where none was reviewed. `rule` says how findings were decided,
-    `confirmation` how many of the improvements were confirmed, "" where there is nothing to say.
-    `knob_settings` counts the model's ideas that come to no more than values of knobs.
+    `unreadable` counts result files left out as broken; `missing` counts scored trials of the
+    journal whose results are gone or differ: their ideas have no finding. `quality` is that of the
+    code, None without reviews. `rule` says how findings were decided, `confirmation` how many of
+    the improvements were confirmed, "" if there is nothing to say. `knob_settings` counts the
+    model's ideas that only change values of knobs.
     """
 
     rows: tuple[ResultRow, ...]
@@ -130,10 +130,10 @@ class Summary:
 
 
 def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
-    """Return the result rows of a campaign, at whatever point it is.
+    """Return the result rows of a campaign, running or ended.
 
-    An idea that has not ended yet has no row. `state` is the journal's, where somebody has read
-    that already. Raises RunDirectoryError.
+    An idea that has not ended yet has no row. `state` is the campaign's, if it was read already.
+    Raises RunDirectoryError.
     """
     state = state or read_state(paths)
     config = frozen.read(paths)
@@ -144,8 +144,8 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
     ended = [idea for idea in state.in_order() if idea.ended is not None]
     lacking = missing(state, found, metric.name)
 
-    # What is not missing has the journal's values in its files, maybe with some that are not
-    # journalled yet. An idea whose files are gone has no finding, and keeps its place.
+    # Results that are not missing have the journal's values in their files, maybe with some that
+    # are not journalled yet. An idea whose files are gone has no finding, and keeps its place.
     judged = judge(state, spec.objective, config.settings, seeds=spec.seeds)
     judged = {i: finding for i, finding in judged.items() if not lacking.finding(i)}
 
@@ -185,7 +185,7 @@ class _Table:
     ideas: Mapping[str, IdeaState]
     confirmed: Mapping[str, Confirmed]
     used: Mapping[str, tuple[float, float]]  # CPU and GPU seconds
-    copies: Mapping[str, str]  # of ideas that repeat another's predictions: the words for that
+    copies: Mapping[str, str]  # phrases for ideas that repeat another one's predictions
 
     def baseline(self) -> ResultRow:
         values = self.found.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
@@ -203,10 +203,10 @@ class _Table:
         return self._row(idea, ended, comparison, finding)
 
     def _reason(self, ended: IdeaEnded, finding: Finding | None) -> str | None:
-        """Why an idea ended so, is undecided or unconfirmed; of a look-alike also what became of
-        the other.
+        """Return why an idea ended so, is undecided or unconfirmed; for a look-alike also the fate
+        of the other idea.
 
-        That is told as it is now: when the look-alike came, it may not have been known.
+        That fate is the current one: it may have been unknown when the look-alike was rejected.
         """
         if ended.like is None or ended.like not in self.ideas:
             undecided = finding.reason if finding is not None else None
@@ -218,7 +218,7 @@ class _Table:
         return f"{ended.reason}, which {became}"
 
     def _partial(self, ended: IdeaEnded) -> Comparison | None:
-        """The good seeds of an idea that failed on others: shown, and no finding."""
+        """Return the comparison over an idea's scored seeds if others failed: shown, no finding."""
         baseline = self.found.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
         if ended.attempt is None or not baseline:
             return None
@@ -232,7 +232,7 @@ class _Table:
         comparison: Comparison | None,
         finding: Finding | None,
     ) -> ResultRow:
-        # By the journal, which knows the runs that the machine failed, as `hpcsci status` does.
+        # From the journal, which includes runs that ended in machine failures, as `hpcsci status`.
         used = self.used.get(idea.idea_id)
         against = comparison if ended is not None else None  # the baseline has no delta
         outcome = self.confirmed.get(idea.idea_id)
@@ -269,7 +269,7 @@ class _Table:
 
 
 def fate(ended: IdeaEnded | None, verdict: Verdict | None) -> str:
-    """Say what became of an idea that was let in, in words that go on after "which"."""
+    """Return the fate of an admitted idea, as words that follow "which"."""
     if ended is None:
         return "has not come to its end"
     if ended.status == "failed":

@@ -1,4 +1,4 @@
-"""Who may see the test split: the guard that stands before every trial."""
+"""Guards the test split: checks before every trial whether it may see that split."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hpcscientist.records.trial import Split, Stage, TrialSpec
 
 
 def check(spec: TrialSpec, state: CampaignState) -> None:
-    """Refuse a trial on the test split that the journal does not allow.
+    """Raise SplitGuarded for a trial on the test split that the journal does not allow.
 
-    An idea's trial needs its own SplitSpent, with this attempt and this seed; the baseline's
-    its own or, in campaigns of earlier versions, that of any idea. Confirmations run nowhere but
-    there. Raises SplitGuarded.
+    An idea's trial needs a SplitSpent of that idea with this attempt and seed. A baseline trial
+    needs the baseline's or, in campaigns of earlier versions, any idea's. Confirmations run only on
+    the test split.
     """
     on_test = spec.split is Split.TEST
     if on_test is not (spec.stage is Stage.CONFIRM):

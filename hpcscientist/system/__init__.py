@@ -1,1 +1,1 @@
-"""What is asked of the operating system, whoever asks: process trees, and a lean start."""
+"""Operating system helpers: process trees, limits, signals, GPUs, interpreters, plugins."""

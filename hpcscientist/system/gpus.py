@@ -1,4 +1,4 @@
-"""This machine's GPUs: how many, as far as its devices tell, and which of them are ours."""
+"""This machine's GPUs: how many there are, and which ones this process may use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 _DEVICES = Path("/dev")
 _ORDER = "CUDA_DEVICE_ORDER"
-# Other makers' GPUs, or ones behind another name: they are there, and nobody knows how many.
+# Device names of GPUs by other makers, or behind other drivers: these do not tell their number.
 _OTHERS = ("kfd", "dxg", "dri")
 
 
 def count(environ: Mapping[str, str], devices: Path = _DEVICES) -> int | None:
-    """Return the number of GPUs that a trial here can use; None where that is not known.
+    """Return the number of GPUs that a trial here can use, None if unknown.
 
-    CUDA_VISIBLE_DEVICES says which of them are ours.
+    CUDA_VISIBLE_DEVICES limits them if it is set.
     """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
@@ -29,11 +29,11 @@ def count(environ: Mapping[str, str], devices: Path = _DEVICES) -> int | None:
 
 
 def seen(found: Sequence[tuple[str, int]], visible: str) -> list[int]:
-    """Return the memory of the GPUs that CUDA_VISIBLE_DEVICES names, by UUID and memory of each.
+    """Return the memory of each GPU that CUDA_VISIBLE_DEVICES names.
 
-    `found` is in the order of the bus, see `order`. A part of a GPU (MIG-…) has, for all that is
-    known here, the memory of the least. As CUDA does, no name is believed after one that is none
-    or could be two.
+    `found` holds the UUID and memory of each GPU in bus order, see `order`. For a part of a GPU
+    (MIG-…) this returns the smallest GPU's memory, because nothing more is known here. Like CUDA,
+    it ignores all names from the first unknown or ambiguous one on.
     """
     memories: list[int] = []
     for name in (part.strip() for part in visible.split(",")):
@@ -50,16 +50,16 @@ def seen(found: Sequence[tuple[str, int]], visible: str) -> list[int]:
 
 
 def order(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable by which CUDA numbers GPUs as the bus, and so the driver, does.
+    """Return the variable that makes CUDA number GPUs in bus order, like the NVIDIA driver.
 
-    By itself it begins with the fastest. Whoever divides GPUs by their numbers has to be of one
-    mind about these.
+    By default CUDA numbers the fastest first. All code that assigns GPUs by number has to use the
+    same numbering.
     """
     return {_ORDER: environ.get(_ORDER, "PCI_BUS_ID")}
 
 
 def _listed(visible: str) -> int:
-    """Count the devices of a list; CUDA ends it where it names none, as -1 does."""
+    """Return the number of devices in a list; like CUDA, stop at an invalid name such as -1."""
     number = 0
     for name in (part.strip() for part in visible.split(",")):
         if not re.fullmatch(r"[0-9]+|(GPU|MIG)-.+", name):

@@ -1,7 +1,7 @@
-"""What a process inherits from whoever starts it, and what of that keeps it from doing its work.
+"""Handles signal settings and limits that a process inherits and that would hinder its work.
 
-Signals that are ignored or blocked stay so in all programs that are started below. Limits (ulimit,
-see setrlimit(2)) are met deep inside some library, which then blames others, or aborts.
+Signals that are ignored or blocked stay so in all child programs. Limits (ulimit, see setrlimit(2))
+are hit deep inside some library, which then reports a misleading error, or aborts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hpcscientist.errors import HpcsciError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """A limit of this process, as a shell's `ulimit` calls it; no command begins with less."""
+    """A limit of this process, by its `ulimit` option; commands refuse to start below `least`."""
 
     kind: int
     option: str
@@ -53,24 +53,24 @@ _DATA = _Limit(resource.RLIMIT_DATA, "-d", "KiB of memory", 512 * _MIB, _KIB)
 _SIZE = _Limit(resource.RLIMIT_FSIZE, "-f", "KiB in a file", _MIB, _KIB)
 
 _WANTED_FILES = 4096
-# With less room libraries start no thread for each processor, each with memory of its own, and
-# pyarrow's allocator does not reserve 1 GiB.
+# With less room than this, `_SPARING` keeps libraries from starting a thread for each processor,
+# each with memory of its own, and pyarrow's allocator from reserving 1 GiB.
 _ROOMY_MEMORY, _ROOMY_TASKS = 16 * 1024 * _MIB, 64
 _SPARING = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-_COUNTED = 4096  # processes; at start those of a user who may have more are not counted
-_NOTICE_S = 5  # of processor time, before the kernel kills
-_OF_RUST = re.compile(r"\(os error (\d+)\)")  # how tantivy and tokenizers tell an error's number
-_UNMAPPED = "failed to map segment from shared object"  # what the loader says of a library
+_COUNTED = 4096  # processes; a user who may have more is not checked at start
+_NOTICE_S = 5  # seconds of processor time before the kernel kills
+_OF_RUST = re.compile(r"\(os error (\d+)\)")  # how tantivy and tokenizers report an errno
+_UNMAPPED = "failed to map segment from shared object"  # the loader's message about a library
 
 
 def reset_signals() -> None:
-    """Take note of the ends of children, and of requests to end, also where a parent did not.
+    """Unblock all signals, and reset SIGCHLD and SIGTERM to their defaults if they are ignored.
 
-    Other signals that are ignored stay so: nohup stays nohup, and Ctrl-C leaves alone what a shell
+    Other ignored signals stay ignored: nohup keeps working, and Ctrl-C does not stop what a shell
     runs in the background.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -80,10 +80,11 @@ def reset_signals() -> None:
 
 
 def adapt_to_limits() -> None:
-    """Make the best of this process's limits, before anything large is imported.
+    """Adapt to this process's limits, before anything large is imported.
 
-    What it writes it may read again, whatever the umask. Raises UsageError where a limit leaves too
-    little to begin with.
+    It raises the soft limit of open files, makes libraries save threads and memory if these are
+    scarce, and keeps the owner's permissions out of the umask, so that files stay readable to us.
+    Raises UsageError if a limit is too low to start.
     """
     mask = os.umask(0o077)
     os.umask(mask & 0o077)
@@ -106,11 +107,11 @@ def adapt_to_limits() -> None:
 
 
 def limit_met(error: BaseException) -> str:
-    """Return which limit an error met, with the fix; "" where it met none."""
+    """Return the limit that caused an error, with the fix; "" if none did."""
     if isinstance(error, OSError):
         said = error.errno
         if said is not None and error.args[1:2] != (os.strerror(said),):
-            return ""  # of our own making: it says what is wrong
+            return ""  # our own error, with its own message
     else:
         found = _OF_RUST.search(str(error))
         said = int(found.group(1)) if found else None
@@ -120,7 +121,7 @@ def limit_met(error: BaseException) -> str:
         return f"a file grows too large: {_SIZE}"
     memory = min(_MEMORY, _DATA, key=lambda limit: limit.soft)
     if said == errno.EAGAIN or "can't start new thread" in str(error):
-        # A new thread needs memory, too, and a container or a job has limits of its own.
+        # A new thread needs memory too, and a container or a job has limits of its own.
         few = _tasks_left(most=math.inf) < _TASKS.least
         cause = _TASKS if few else memory if memory.soft < math.inf else _TASKS.of_machine
         return f"no process or thread could be started: {cause}"
@@ -130,9 +131,9 @@ def limit_met(error: BaseException) -> str:
 
 
 def _tasks_left(most: float = _COUNTED) -> float:
-    """Return how many processes and threads more this user may have.
+    """Return how many more processes and threads this user may start.
 
-    Infinity where that is unknown, or where it may have `most` or more.
+    Infinity for root, or if the limit is `most` or more.
     """
     if _TASKS.soft >= most or os.geteuid() == 0:
         return math.inf
@@ -145,7 +146,7 @@ def _tasks_left(most: float = _COUNTED) -> float:
 
 
 def _have_notice() -> None:
-    """Be told some time before the processor time is used up that this process may use."""
+    """Arrange for an error a few seconds before the limit on processor time kills this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     if soft == resource.RLIM_INFINITY:
         return

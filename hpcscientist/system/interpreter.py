@@ -1,4 +1,4 @@
-"""The Python that is to run code, asked what it can compile. Nothing is run."""
+"""Asks the Python that will run candidate code what it can compile. Runs none of that code."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ print(json.dumps({"version": sys.version_info[:2], "faults": faults}))
 
 
 class Interpreter:
-    """A Python, by the command that starts it. Without one it may be any.
+    """A Python, given by the command that starts it. Without a command its version is unknown.
 
-    Where it cannot be asked, it may be any too: then what this Python compiles is let pass, and
-    what only a newer one can.
+    It is also unknown if the command fails. Then code passes if this Python, or only a newer one,
+    can compile it.
     """
 
     def __init__(self, command: Sequence[str] | None = None) -> None:
@@ -45,7 +45,7 @@ class Interpreter:
 
     @cached_property
     def version(self) -> tuple[int, int] | None:
-        """Its version, such as (3, 12), asked once; None where it cannot be asked."""
+        """Its version, such as (3, 12), asked once; None if it is unknown."""
         if self._command == (sys.executable,):
             return HERE
         answer = self._ask({})
@@ -56,7 +56,7 @@ class Interpreter:
         return (major, minor) if isinstance(major, int) and isinstance(minor, int) else None
 
     def faults(self, sources: Mapping[str, str]) -> dict[str, Fault]:
-        """Return why it cannot compile some of these sources, by their names."""
+        """Return the faults of the sources that it cannot compile, by name."""
         here = {name: found for name, text in sources.items() if (found := fault(text))}
         if self.version == HERE or not sources:
             return here
@@ -66,7 +66,7 @@ class Interpreter:
         return {name: Fault(line, message) for name, (line, message) in answer["faults"].items()}
 
     def _ask(self, sources: Mapping[str, str]) -> dict[str, Any] | None:
-        """Have it compile sources; None where it does not answer."""
+        """Let it compile sources and return its answer, None if it does not answer."""
         if not self._command:
             return None
         try:
@@ -81,6 +81,6 @@ class Interpreter:
             )
             answer = json.loads(done.stdout.splitlines()[-1])
         except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-            self._command = ()  # it would keep the next question waiting as long
+            self._command = ()  # do not ask again: it might block as long
             return None
         return answer if isinstance(answer, dict) else None

@@ -1,4 +1,4 @@
-"""What keeps a start short where thousands of processes read their modules from one file system."""
+"""Keeps start-up short when thousands of processes load their modules from one file system."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NO_THREAD = ("JE_ARROW_MALLOC_CONF", "background_thread:false")
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Have the import system say, for now, that modules are not installed, unless they are loaded.
+    """Make modules that are not loaded yet look as if they were not installed, inside the context.
 
-    For what libraries import only if it is there, as pyarrow does NumPy and cloudpickle. NumPy is
-    the longest of all imports, and its OpenBLAS starts a thread a core; a worker forks, and so has
-    to have one thread. For the same reason the memory allocator that pyarrow brings is told to
-    start none. Afterwards they can be imported as ever.
+    It is for optional imports of libraries, such as pyarrow's of NumPy and cloudpickle. NumPy is
+    the slowest import, and its OpenBLAS starts a thread for each core; a worker forks, so it must
+    have one thread. For the same reason pyarrow's memory allocator is told to start no thread.
+    Afterwards the modules can be imported as usual.
     """
     os.environ.setdefault(*_NO_THREAD)
     out = [name for name in names if name not in sys.modules]

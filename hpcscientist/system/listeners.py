@@ -1,4 +1,4 @@
-"""Who listens at a port of this machine."""
+"""Finds the users who listen on a port of this machine."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTENS = "0A"
-# What a connection to 127.0.0.1 may be answered by, as the tables write it: each 32 bits of an
-# address as this machine's order of bytes has them.
+# Addresses that answer a connection to 127.0.0.1, as the tables write them: each 32 bits of an
+# address in this machine's byte order.
 _LITTLE, _BIG = "0100007F", "7F000001"
 _ANY = "00000000"
 
 
 def users(port: int) -> set[int]:
-    """Return the users (uids) who listen at a port where 127.0.0.1 leads; empty: none is known."""
+    """Return the uids that listen on a port reachable at 127.0.0.1; empty if none is known."""
     found: set[int] = set()
     for table in _TABLES:
-        if found:  # beside who listens there, one of IPv6 alone may have the same port
+        if found:  # an IPv6-only listener may use the same port as an IPv4 one
             break
         with contextlib.suppress(OSError):
             for line in table.read_text().splitlines()[1:]:

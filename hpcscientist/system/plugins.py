@@ -1,12 +1,12 @@
-"""What other installed packages add: stages, backends, strategies, models, importers of recipes.
+"""Loads plugins of other packages: stages, backends, strategies, models, importers of recipes.
 
-A package names them as entry points in its pyproject.toml, for example
+A package registers them as entry points in its pyproject.toml, for example
 
     [project.entry-points."hpcscientist.stages"]
     ethics = "my_package.ethics:STAGE"
 
 They run in the driver, with its rights, and never in a worker or beside a candidate. A campaign
-freezes which package each came from, and goes on with that release alone.
+freezes the package and release of each plugin, and can resume only with that release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Group = Literal["stages", "backends", "strategies", "models", "importers"]
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What an entry point names; `origin` is the package that has it, with its version."""
+    """The object of an entry point; `origin` is its package, with the version."""
 
     name: str
     origin: str
@@ -34,10 +34,10 @@ class Plugin:
 
 @cache
 def load(group: Group, ours: frozenset[str] = frozenset()) -> Mapping[str, Plugin]:
-    """Return what other packages add to a group, by name, in the order of names.
+    """Return the plugins that other packages add to a group, by name, sorted by name.
 
-    `ours` are the names that are taken. Raises UsageError for one that cannot be imported, or whose
-    name is taken, naming the package.
+    `ours` are names that are taken. Raises UsageError, naming the package, for a plugin that cannot
+    be imported or whose name is taken.
     """
     found: dict[str, Plugin] = {}
     for entry in sorted(entry_points(group=f"hpcscientist.{group}"), key=lambda e: e.name):
@@ -65,7 +65,7 @@ def _loaded(group: Group, entry: EntryPoint) -> Plugin:
 
 
 def origins(used: Mapping[Group, Collection[str]]) -> tuple[str, ...]:
-    """Return the packages, with their versions, that have any of these names; ours are none."""
+    """Return the other packages, with their versions, that provide any of these names."""
     found = {
         plugin.origin
         for group, names in used.items()
@@ -76,7 +76,7 @@ def origins(used: Mapping[Group, Collection[str]]) -> tuple[str, ...]:
 
 
 def require(wanted: Collection[str]) -> None:
-    """See that these packages are installed in these versions. Raises RunDirectoryError."""
+    """Raise RunDirectoryError unless these packages are installed in these versions."""
     for origin in wanted:
         name, _, known = origin.rpartition(" ")
         try:

@@ -1,14 +1,12 @@
-"""Process trees: finding every descendant, and ending all of them.
+"""Process trees: finding every descendant of this process, and ending all of them.
 
-A process that forks twice and starts a session leaves its parent's process group, but not
-its line: this process declares itself a subreaper (prctl(2)), so orphans among its
-descendants become its children. Trees are read from /proc/PID/task/TID/children, which is
-quick enough to catch a process that forks and exits in a loop; psutil is the fallback where
-the kernel lacks that file.
+A process that forks twice and starts a session leaves its parent's process group, but not its
+ancestry: this process declares itself a subreaper (prctl(2)), so orphans among its descendants
+become its children. Trees are read from /proc/PID/task/TID/children, which is fast enough to catch
+a process that forks and exits in a loop; psutil is the fallback if the kernel lacks that file.
 
-Not covered: what a killed worker leaves behind. `marked` finds those by the environment
-they were started with, unless they took care to lose it; there, only a container or a job's
-cgroup helps.
+Not covered: processes that a killed worker leaves behind. `marked` finds those by the environment
+they were started with, unless they cleared it; then only a container or a job's cgroup helps.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ _PR_GET_CHILD_SUBREAPER = 37
 CAMPAIGN_MARK = "HPCSCI_CAMPAIGN"
 TRIAL_MARK = "HPCSCI_TRIAL"
 
-# This asks a namespace's first process to end all others of it: see `bounds.pid_namespace`.
+# Asks a namespace's first process to end all others in it: see `execution.bounds.pid_namespace`.
 # Schedulers send none of the real-time signals.
 END_ALL = signal.SIGRTMIN
 
 _PATIENT_AFTER_S = 0.2
-_ANSWER_S = 10.0  # what a namespace's first process may take on a machine that has much else to do
+_ANSWER_S = 10.0  # time that a namespace's first process may take on a busy machine
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -50,7 +48,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def adopts_orphans() -> bool:
-    """Tell whether this process is a subreaper. Raises OSError."""
+    """Return whether this process is a subreaper. Raises OSError."""
     told = ctypes.c_int()
     if _LIBC.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(told), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
@@ -59,10 +57,10 @@ def adopts_orphans() -> bool:
 
 @contextmanager
 def ahead_of_others() -> Iterator[None]:
-    """Have this thread run before all ordinary ones, where that is allowed; its children do not.
+    """Schedule this thread ahead of all ordinary ones, if that is allowed. Children are ordinary.
 
-    Among a thousand processes that all want to run it would otherwise have its turn every few
-    seconds, for a few milliseconds. Only root may, as a rule, and whoever has a limit for it.
+    Among a thousand runnable processes it would otherwise run only every few seconds, for a few
+    milliseconds. Usually only root, or a user with a suitable limit, is allowed to.
     """
     ahead = False
     with contextlib.suppress(OSError):
@@ -98,7 +96,7 @@ def _threads_and_children(pid: int) -> tuple[int, list[int]]:
             return 0, []
     found: list[int] = []
     threads: list[str] = []
-    # A thread or process that vanishes while it is read has no children any more.
+    # A thread or process that vanishes while it is read has no children left.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 (speed)
         for task in threads:
@@ -115,8 +113,7 @@ def _signal(pid: int, number: int) -> None:
 def halt(roots: Iterable[int]) -> list[int]:
     """Stop (SIGSTOP) the trees below and including `roots`; return their process ids.
 
-    Each process is stopped before its children are read, so the list cannot grow behind
-    our back.
+    Each process is stopped before its children are read, so it cannot start more unnoticed.
     """
     found: list[int] = []
     todo = list(roots)
@@ -129,7 +126,7 @@ def halt(roots: Iterable[int]) -> list[int]:
 
 
 def kill_trees(roots: Iterable[int]) -> int:
-    """Stop, then kill, whole trees that are not ours to reap; return how many processes."""
+    """Stop, then kill, whole trees without reaping them; return the number of processes."""
     found = halt(roots)
     for pid in found:
         _signal(pid, signal.SIGKILL)
@@ -139,7 +136,7 @@ def kill_trees(roots: Iterable[int]) -> int:
 class ProcessTree:
     """All processes that this one starts, directly or not, from now on until `end`.
 
-    Meanwhile orphans below this process are its to reap, and afterwards again whose they were.
+    Until then this process is a subreaper, so it has to reap its orphaned descendants.
     """
 
     def __init__(self) -> None:
@@ -150,14 +147,14 @@ class ProcessTree:
         self._set_apart = False
 
     def watch(self, process: subprocess.Popen[bytes], set_apart: bool = False) -> None:
-        """Name the one child whose exit status is somebody else's to collect.
+        """Set the main child, whose exit status the caller collects.
 
         `set_apart`: its own child is the first process of a namespace, which is ours too.
         """
         self._main, self._set_apart = process, set_apart
 
     def ours(self) -> frozenset[int]:
-        """Return the processes that are no part of the command, though below this one."""
+        """Return our own processes below this one, which are no part of the command."""
         if self._main is None:
             return frozenset()
         first = children(self._main.pid)[:1] if self._set_apart else []
@@ -167,16 +164,15 @@ class ProcessTree:
         return [pid for pid in children(os.getpid()) if pid not in self._others]
 
     def pids(self) -> list[int]:
-        """Return every process that is alive now."""
+        """Return the ids of all processes that are alive now."""
         return self.census()[0]
 
     def census(
         self, enough: float = math.inf, give_up: Callable[[], bool] = lambda: False
     ) -> tuple[list[int], int]:
-        """Return the processes alive now and the sum of their threads.
+        """Return the processes alive now and the number of their threads, without those of `ours`.
 
-        Stops looking past `enough` threads, and once `give_up` says so; the threads of `ours` are
-        left out.
+        It stops looking past `enough` threads, or once `give_up` returns true.
         """
         ours = self.ours()
         found: list[int] = []
@@ -193,7 +189,7 @@ class ProcessTree:
     def end(self, limit_s: float = 30.0) -> tuple[int, ...]:
         """Stop, kill and reap until none is left; return those left after `limit_s`.
 
-        Whatever ends many at once comes first, before anything is counted or looked for.
+        Calls that end many processes at once come first, before anything is searched.
         """
         begun = time.monotonic()
         self._end_namespace()
@@ -210,15 +206,15 @@ class ProcessTree:
             if waited > limit_s:
                 return tuple(self.pids())
             if waited > _PATIENT_AFTER_S:
-                # At first we race whoever forks; now we only wait for the kernel to finish
-                # a large process, and most of these are not our children to wait on.
+                # At first we race against forking processes. Now we only wait for the kernel to
+                # finish a large process, and cannot wait on most of them: not our children.
                 time.sleep(0.005)
 
     def _end_namespace(self) -> None:
-        """Have the first process of the command's namespace end all others, and wait for it.
+        """Ask the first process of the command's namespace to end all others, and wait for it.
 
-        It does so by a single call, which nothing can outrun, and then reaps them: so the kernel
-        counts the processor time of each, which it does not of those it ends with a namespace.
+        It ends them with a single call, which nothing can outrun, and then reaps them. So the
+        kernel accounts for their processor time, unlike when it ends them with the namespace.
         """
         if self._main is None or not self._set_apart or self._main.poll() is not None:
             return
@@ -228,11 +224,11 @@ class ProcessTree:
             self._main.wait(_ANSWER_S)
 
     def _strike(self) -> None:
-        """Kill the process group that the command began as, in a single call.
+        """Kill the command's original process group in a single call.
 
-        It is what most will ever have. A container's first process is in it, and the kernel ends
-        a container with that one. Against a thousand processes that all want to run, we would
-        hardly come to stop one after the other.
+        Most commands have no other group. A container's first process is in it, and the kernel ends
+        a container with that process. Against a thousand runnable processes we would hardly get to
+        stop them one by one.
         """
         for root in self._roots():
             for pid in children(root):
@@ -251,7 +247,7 @@ class ProcessTree:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process exists and is not a zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -269,13 +265,13 @@ def marked(campaign_id: str, trial_id: str | None = None) -> list[int]:
 
 
 def end_marked(campaign_id: str, trial_id: str | None = None, limit_s: float = 10.0) -> set[int]:
-    """Kill what `marked` finds, until there is none or `limit_s` has passed; return who."""
+    """Kill what `marked` finds until none is left or `limit_s` has passed; return killed pids."""
     ended: set[int] = set()
     until = time.monotonic() + limit_s
     while (found := marked(campaign_id, trial_id)) and time.monotonic() < until:
         ended.update(found)
         kill_trees(found)
-        time.sleep(0.01)  # their end is their parents' to collect, not ours
+        time.sleep(0.01)  # their parents reap them, not we
     return ended
 
 

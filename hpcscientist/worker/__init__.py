@@ -1,3 +1,3 @@
-"""What runs on a compute node: one trial, from spec.json to result.arrow. No model code."""
+"""Runs one trial on a compute node, from spec.json to result.arrow. Imports no model code."""
 
 MODULE = __name__

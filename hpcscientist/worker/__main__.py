@@ -1,8 +1,8 @@
-"""One trial as a process of this machine.
+"""Runs one trial as a process on this machine.
 
-`python -m hpcscientist.worker TRIAL_FOLDER [RUN [JOB_FOLDER]]`. Without RUN whichever the folder
-asks for. The worker makes nothing of JOB_FOLDER: by that argument a driver finds it that has come
-after the one that started it.
+`python -m hpcscientist.worker TRIAL_FOLDER [RUN [JOB_FOLDER]]`. Without RUN it runs whichever run
+the folder's spec asks for. The worker ignores JOB_FOLDER: a later driver finds the worker by that
+argument.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an array task runs: its trials, one after another.
+"""Runs the trials of one Slurm array task, one after another.
 
 `python -m hpcscientist.worker.element BATCH_FOLDER`, with the task's number in
-SLURM_ARRAY_TASK_ID. A task that Slurm starts again leaves finished trials alone.
+SLURM_ARRAY_TASK_ID. A task that Slurm requeues does not rerun finished trials.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MODULE = "hpcscientist.worker.element"
 def run_element(folder: Path, task: int) -> int:
     """Run the trials of one array task; return how many could not be run.
 
-    A trial that raises spoils no other; what it raised is printed. Raises SystemExit when
-    the task is stopped.
+    If a trial raises, its error is printed and the others still run. Raises SystemExit when the
+    task is stopped.
     """
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415

@@ -1,6 +1,6 @@
 """The worker: runs one trial, wherever a backend started it, and writes its result.
 
-It imports no model code. A worker that is stopped kills the candidate's whole tree and
+It imports no model code. A worker that is stopped kills the candidate's whole process tree and
 writes nothing; a trial without a result is run again.
 """
 
@@ -27,18 +27,17 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def run_trial(trial_dir: str, run: int | None = None) -> None:
-    """Run the trial of a prepared folder and write its result; call from the main thread.
+    """Run the trial of a prepared folder and write its result. Call from the main thread.
 
-    `run`: which run the caller means; a trial that has moved on since is left alone. A result
-    of the same run that is already there is left alone, and so is the trial once it
-    was given to another worker. Raises SystemExit when stopped by a signal or when there is no
-    space for the result: then there is none.
+    `run`: the run that the caller means. This does nothing if the spec asks for another run by now,
+    if this run already has a result, or if the trial was given to another worker. Raises SystemExit
+    when stopped by a signal or when there is no space for the result: then none is written.
     """
     paths = TrialPaths(Path(trial_dir).absolute())
     try:
         spec = _as_run_here(spec_file.read(paths))
     except spec_file.Unsealed as error:
-        sys.exit(f"hpcsci worker: {error}")  # the driver writes it anew
+        sys.exit(f"hpcsci worker: {error}")  # the driver writes the spec again
     if run is not None and spec.run != run:
         return
     with _stop_requests() as stop:
@@ -46,7 +45,7 @@ def run_trial(trial_dir: str, run: int | None = None) -> None:
         if known is not None:
             return
         mine = presence.announce(paths, spec.run)
-        # This worker may have stood still for long since it read what to run.
+        # This worker may have been stopped for long since it read the spec.
         if not presence.is_current(paths, mine):
             return
         known = read_result(paths, spec)
@@ -71,7 +70,7 @@ def run_trial(trial_dir: str, run: int | None = None) -> None:
 
 
 def _as_run_here(spec: TrialSpec) -> TrialSpec:
-    """Return what the result is to say was run: by this version, whichever the driver was of.
+    """Return the spec with this package's version in its provenance, as the result records it.
 
     A trial may have been queued for days while the package was upgraded.
     """
@@ -84,16 +83,16 @@ def _as_run_here(spec: TrialSpec) -> TrialSpec:
 
 @contextmanager
 def _stop_requests() -> Iterator[threading.Event]:
-    """Turn stopping signals into an event, in place of whatever handled them before."""
+    """Turn stopping signals into an event; restore the previous handlers afterwards."""
     stop = threading.Event()
 
     def request(number: int, frame: FrameType | None) -> None:
         stop.set()
 
     before = {number: signal.signal(number, request) for number in _STOPPING}
-    # Where whoever started us ignores it, the kernel tells nobody how a child ended.
+    # If our parent ignored SIGCHLD, the kernel would not report how our children ended.
     before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # Who started the driver, or Slurm, may have blocked them, and that is inherited.
+    # Slurm, or the process that started the driver, may have blocked them; that is inherited.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     try:
         yield stop

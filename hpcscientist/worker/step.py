@@ -1,7 +1,7 @@
-"""What a step inside an allocation runs: one trial.
+"""Runs one trial as a Slurm step inside an allocation.
 
-`python -m hpcscientist.worker.step TRIAL_FOLDER RUN STEP_FOLDER`. The step's number goes into
-its folder first, so that whoever started it can ask for its end.
+`python -m hpcscientist.worker.step TRIAL_FOLDER RUN STEP_FOLDER`. It first writes the step's id
+into its folder, so that the driver can cancel the step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Checks of generated code before it is run anywhere: what surely fails once it is reached.
+"""Static checks of generated code before it runs: they report what surely fails once reached.
 
-Nothing is imported or executed. A check that is not certain says nothing: code that would have
-failed costs one trial, and code that was refused wrongly costs a good idea. What a file does when
-it runs, only a trial shows.
+Nothing is imported or executed. A check that is not certain reports nothing: code that fails
+costs one trial, but code that is wrongly refused costs a good idea. Only a trial shows what a
+file does when it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcscientist.system.interpreter import HERE, Interpreter
 __all__ = ["Problem", "check", "runtime_problems", "syntax_problems"]
 
 _ANY = Interpreter()
-_LATE_ANNOTATIONS = (3, 14)  # the first Python that evaluates annotations when they are asked for
+_LATE_ANNOTATIONS = (3, 14)  # the first Python that evaluates annotations lazily
 
 
 def check(
@@ -32,10 +32,10 @@ def check(
 ) -> list[Problem]:
     """Return what surely fails in a version of the code, by file and line.
 
-    Where the `python` that runs it cannot compile a file, only that is said. `packages` are what
-    can be imported besides the standard library and the files themselves; None: anything may be
-    there. What the `reference` has as well is no problem, because it runs: a file of its that does
-    not compile is none that it needs.
+    If `python`, which runs the code, cannot compile a file, only that is reported. `packages` can
+    be imported besides the standard library and the files themselves; None: any package may
+    exist. A problem that the `reference` has too is not reported, because the reference runs: if
+    one of its files does not compile, it does not need that file.
     """
     return syntax_problems(files, reference, python) or runtime_problems(
         files, packages, reference, python
@@ -47,7 +47,7 @@ def syntax_problems(
     reference: Mapping[str, str] | None = None,
     python: Interpreter = _ANY,
 ) -> list[Problem]:
-    """Return the files that are not the reference's and that `python` cannot compile, and why."""
+    """Return the files, other than the reference's, that `python` cannot compile, and why."""
     reference = reference or {}
     own = {n: text for n, text in files.items() if n.endswith(".py") and reference.get(n) != text}
     return [
@@ -64,8 +64,8 @@ def runtime_problems(
 ) -> list[Problem]:
     """Return what surely fails in files that compile, as `check` does.
 
-    Nothing is said where a file is meant for a newer Python than the one that checks it: what it
-    does to the others cannot be read here.
+    Nothing is reported if a file needs a newer Python than the one that runs the checks: its
+    effect on the other files cannot be read here.
     """
     late = (python.version or HERE) >= _LATE_ANNOTATIONS
     problems = _problems(files, packages, late)
@@ -81,7 +81,7 @@ def runtime_problems(
 def _problems(
     files: Mapping[str, str], packages: Collection[str] | None, late: bool
 ) -> list[Problem] | None:
-    """Return all problems; None where a file cannot be read by this Python alone."""
+    """Return all problems; None if a file needs a newer Python than this one."""
     trees = dict[str, ast.Module]()
     for name, text in sorted(files.items()):
         if name.endswith(".py"):
@@ -96,7 +96,7 @@ def _problems(
 
 
 def _tree(text: str) -> ast.Module | None:
-    """Return the tree of a file that this Python compiles."""
+    """Return the tree of a file; None if this Python cannot compile it."""
     if fault(text) is not None:
         return None
     try:

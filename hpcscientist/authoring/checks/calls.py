@@ -1,7 +1,7 @@
-"""Calls of functions that these files define, with arguments that do not fit.
+"""Calls whose arguments do not fit, and strings that cannot be formatted with their values.
 
-Only where it is certain which function is called: one definition, no decorator that may change
-what it takes, nothing that puts another in its place.
+A call counts only if the called function is certain: these files define it once, no decorator may
+change its parameters, and nothing replaces it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from hpcscientist.authoring.checks.project import Project
 from hpcscientist.authoring.checks.scopes import Bind, Place, Scope
 from hpcscientist.records.base import Problem
 
-# Texts that are formatted with too few values, too many, or in no valid way.
+# Strings that are formatted with too few values, too many, or an invalid format.
 #
-# `%` is tried on a text without its widths, with ones in place of the values: an integer suits
-# every conversion, so what fails then fails for any values. For `str.format` Pyflakes is asked.
+# `%` is tried on a string without its widths, with the number 1 for each value: an integer suits
+# every conversion, so what fails then fails for any values. Pyflakes checks `str.format`.
 
 _ERRORS = ("TypeError", "ValueError", "KeyError", "IndexError", "LookupError")
 _WIDTH = re.compile(r"(%(?:\([^()]*\))?[-+ #0]*)(\d+)?((?:\.)(?:\d+))?")
-_LARGE = re.compile(r"\d{5}")  # perhaps a width that was not found, and a text of that length
+_LARGE = re.compile(r"\d{5}")  # perhaps a width that _WIDTH missed, so a string of that length
 _FAILS = (TypeError, ValueError, KeyError, OverflowError)
 _LONGEST = 100_000  # characters of a text
 
 
 def format_problems(module: Module) -> Iterator[Problem]:
-    """Yield a problem for each text that cannot be formatted with what it is given."""
+    """Yield a problem for each string that cannot be formatted with its values."""
     for node, place in module.notes.formats:
         text = node.left.value if isinstance(node.left, ast.Constant) else None
         if not isinstance(text, str) or place.survives(*_ERRORS) or place.foreign:
@@ -48,14 +48,14 @@ def format_problems(module: Module) -> Iterator[Problem]:
 
 
 def _failure(text: str, given: ast.expr) -> str | None:
-    """Return why a text cannot be formatted with values of this form, None if it may be."""
+    """Return why a string cannot be formatted with values of this form; None if it may be."""
     plain = _WIDTH.sub(r"\1", text)
     errors = [None] if _LARGE.search(plain) else [_try(plain, v) for v in _values(plain, given)]
     return errors[0] if all(errors) else None
 
 
 def _values(plain: str, given: ast.expr) -> list[object]:
-    """Return ones in every form that an expression may have."""
+    """Return values of 1 in each form that the given expression may have."""
     if isinstance(given, ast.Tuple) and not any(isinstance(v, ast.Starred) for v in given.elts):
         return [(1,) * len(given.elts)]
     if isinstance(given, ast.Dict) and all(_is_text(key) for key in given.keys):
@@ -72,7 +72,7 @@ def _is_text(node: ast.expr | None) -> TypeGuard[ast.Constant]:
 
 
 def _is_single(given: ast.expr) -> bool:
-    """Whether an expression is one value, and nothing to look a key up in."""
+    """Return whether an expression is one value without keys to look up."""
     return isinstance(given, ast.Constant) and not isinstance(given.value, bytes)
 
 
@@ -86,7 +86,7 @@ def _try(text: str, values: object) -> str | None:
 
 
 def _by_pyflakes(module: Module) -> Iterator[tuple[int, int, str]]:
-    """Yield line, column and message of what Pyflakes says of `str.format`."""
+    """Yield line, column and message of each certain Pyflakes finding on `str.format`."""
     from pyflakes import messages  # noqa: PLC0415  # slow, and only campaigns need it
 
     certain = (
@@ -99,12 +99,12 @@ def _by_pyflakes(module: Module) -> Iterator[tuple[int, int, str]]:
             yield message.lineno, message.col, message.message % message.message_args
 
 
-# What a function takes, and whether a call gives it that.
+# The parameters of a function, and whether a call fits them.
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes; `bound` counts what is given without being written (self)."""
+    """A function's parameters; `bound` counts arguments that are passed implicitly (self)."""
 
     name: str
     place: str
@@ -112,7 +112,7 @@ class Signature:
     bound: int = 0
 
     def misfit(self, call: ast.Call) -> str | None:
-        """Return what is wrong with a call's arguments, None if they may fit."""
+        """Return what is wrong with a call's arguments; None if they may fit."""
         return self._too_many(call) or self._keywords(call) or self._missing(call)
 
     @property
@@ -149,7 +149,7 @@ class Signature:
             for arg, default in zip(self.args.kwonlyargs, self.args.kw_defaults, strict=True)
             if default is None
         ]
-        # A name by which only a position is known goes to **more, if there is one.
+        # A keyword named like a positional-only parameter goes to `**kwargs`, if there is one.
         by_position = {arg.arg for arg in self.args.posonlyargs}
         names = {keyword.arg for keyword in call.keywords} - by_position
         lacking = [name for name in needed if name not in names]
@@ -158,7 +158,7 @@ class Signature:
         return f"is not given {', '.join(map(repr, lacking))}"
 
     def _certain(self, call: ast.Call) -> int:
-        """Return how many parameters surely have values by position, `self` included."""
+        """Return how many parameters surely get values by position, `self` included."""
         count = self.bound
         for arg in call.args:
             if isinstance(arg, ast.Starred):
@@ -173,20 +173,20 @@ def _count(number: int, what: str) -> str:
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-# Decorators after which a function takes what it took before, as they are usually written.
+# Decorators that keep a function's parameters, as they are usually written.
 _KEEPING = frozenset(
     "cache functools.cache lru_cache functools.lru_cache abstractmethod abc.abstractmethod "  # noqa: SIM905
     "override contextmanager contextlib.contextmanager torch.no_grad torch.inference_mode "
     "typing.override".split()
 )
-# Bases that leave it to a class what its constructor takes.
+# Bases that leave the parameters of a constructor to the class.
 _PLAIN_BASES = frozenset(
     "object ABC abc.ABC nn.Module torch.nn.Module Dataset data.Dataset "  # noqa: SIM905
     "torch.utils.data.Dataset Optimizer optim.Optimizer torch.optim.Optimizer Exception "
     "ValueError RuntimeError".split()
 )
 _NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
-# Set anywhere, these change what functions take.
+# Attributes that change a function's parameters, wherever they are set.
 _REWIRING = frozenset(["__defaults__", "__kwdefaults__", "__code__", "__init__", "__new__"])
 
 
@@ -218,9 +218,9 @@ def _called(project: Project, module: Module, call: ast.Call, place: Place) -> S
 def _resolved(
     project: Project, module: Module, name: str, scope: Scope, steps: int = 9
 ) -> tuple[Module, Bind] | None:
-    """Return the one definition that a name stands for: its file, binding and scope.
+    """Return the one definition that a name stands for: its file and binding.
 
-    Files that import it from each other are followed for so many steps.
+    Imports from file to file are followed for at most `steps` steps.
     """
     nearest = (above for above in scope.up() if name in above.binds or name in above.outer)
     owner = next(nearest, None)
@@ -285,7 +285,7 @@ def _constructor(project: Project, module: Module, node: ast.ClassDef) -> Signat
 def _line(
     project: Project, module: Module, node: ast.ClassDef
 ) -> list[tuple[Module, ast.ClassDef]] | None:
-    """Return a class and its bases of these files, nearest first; None where one is uncertain."""
+    """Return a class and its bases in these files, nearest first; None if one is uncertain."""
     line = [(module, node)]
     while True:
         module, node = line[-1]
@@ -309,7 +309,7 @@ def _line(
 def _of_self(
     project: Project, module: Module, function: ast.Attribute, place: Place
 ) -> Signature | None:
-    """Return what a method called on `self` takes, if only one class has a method of its name."""
+    """Return the signature of a method called on `self`, if only one class has such a method."""
     assert isinstance(function.value, ast.Name)  # see the caller
     name, attr = function.value.id, function.attr
     class_ = _class_of_self(name, place)
@@ -325,7 +325,7 @@ def _of_self(
 
 
 def _class_of_self(name: str, place: Place) -> Scope | None:
-    """Return the class whose instance a name is, as the first parameter of a method."""
+    """Return the class whose method has this name as its first parameter; None if unclear."""
     owner = next((scope for scope in place.scope.up() if name in scope.binds), None)
     class_ = owner.parent if owner is not None else None
     if owner is None or class_ is None or not isinstance(class_.node, ast.ClassDef):
@@ -338,7 +338,7 @@ def _class_of_self(name: str, place: Place) -> Scope | None:
 
 
 def _keeps(node: Function) -> bool:
-    """Whether a function's decorators leave alone what it takes."""
+    """Return whether a function's decorators keep its parameters."""
     return all(
         ast.unparse(d.func if isinstance(d, ast.Call) else d) in _KEEPING
         for d in node.decorator_list

@@ -1,4 +1,4 @@
-"""Whether what is imported is there: own files, the names in them, the library, packages."""
+"""Whether imported modules and names exist: own files, names in them, the library, packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ERRORS = ("ImportError", "ModuleNotFoundError")
 def import_problems(
     project: Project, module: Module, packages: Collection[str] | None
 ) -> Iterator[Problem]:
-    """Yield a problem for each import that fails; `packages` None: any package may be there."""
+    """Yield a problem for each import that fails; `packages` None: any package may exist."""
     for node, place in module.notes.imports:
         if place.survives(*_ERRORS) or place.foreign:
             continue
@@ -31,7 +31,7 @@ def import_problems(
 
 
 def attribute_problems(project: Project, module: Module) -> Iterator[Problem]:
-    """Yield a problem for each name asked of an own module that does not have it."""
+    """Yield a problem for each attribute that is read from an own module that lacks it."""
     for node, place in module.notes.attributes:
         if not isinstance(node.value, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
@@ -108,7 +108,7 @@ def _missing(
     place: Place,
     packages: Collection[str] | None,
 ) -> Iterator[str]:
-    """Yield why a module that is no own file cannot be imported, if it cannot."""
+    """Yield why a module other than an own file cannot be imported, if it cannot."""
     top = dotted.partition(".")[0]
     if top in STANDARD or (packages is not None and top in packages) or project.finds_anywhere:
         return

@@ -1,4 +1,4 @@
-"""One file with the notes on it, and what it does to names and modules at will."""
+"""One file with the notes on it, and whether it changes names or modules dynamically."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from hpcscientist.authoring.checks.scopes import Scope
 from hpcscientist.authoring.checks.walk import Notes, walk
 
-# With one of these a file may bind names that cannot be read in it.
+# A file that uses one of these may bind names that its source does not show.
 _BINDERS = frozenset(["exec", "globals", "locals", "__builtins__"])
 _INJECTORS = frozenset(["_convert_", "global_enum"])  # of the standard library's enum
 FINDERS = frozenset(["meta_path", "path_hooks", "path_importer_cache", "addsitedir"])
-# What every module has.
+# Names that every module has.
 MODULE_NAMES = frozenset(
     "__name__ __doc__ __file__ __package__ __loader__ __spec__ __builtins__ __path__ __dict__ "  # noqa: SIM905
     "__cached__ __annotations__ __debug__ __all__".split()
@@ -36,12 +36,12 @@ class Module:
 
     @cached_property
     def stars(self) -> bool:
-        """Whether it imports all that some module has."""
+        """Return whether it imports all names of some module."""
         return "*" in self.scope.binds
 
     @cached_property
     def is_dynamic(self) -> bool:
-        """Whether it may have names that cannot be read in it."""
+        """Return whether it may have names that its source does not show."""
         if self.stars or "__getattr__" in self.scope.binds:
             return True
         if any(use.name in _BINDERS for use in self.notes.uses):
@@ -55,7 +55,7 @@ class Module:
 
     @cached_property
     def imported(self) -> frozenset[str]:
-        """The names that its imports bind, in whichever scope."""
+        """The names that its imports bind, in any scope."""
         return frozenset(
             bind.name
             for scope in self.notes.scopes.values()
@@ -71,7 +71,7 @@ class Module:
 
     @cached_property
     def lint(self) -> tuple[Any, ...]:
-        """The messages of Pyflakes, certain or not."""
+        """The messages of Pyflakes, uncertain ones included."""
         from pyflakes import checker  # noqa: PLC0415  # slow, and only campaigns need it
 
         try:
@@ -82,7 +82,7 @@ class Module:
 
 
 def stays(module: Module) -> bool:
-    """Say whether a file has Python look for modules in places beside itself alone."""
+    """Return whether a file extends the search for modules only to places beside itself."""
     touched = [
         node
         for node, _ in module.notes.attributes
@@ -99,7 +99,7 @@ def stays(module: Module) -> bool:
 
 
 def patches_at_will(module: Module) -> bool:
-    """Say whether a file may set attributes of modules by names that cannot be read in it."""
+    """Return whether a file may set attributes of modules by names that it does not show."""
     for call, _ in module.notes.calls:
         told = len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
         if is_call(call, "setattr", "vars") and call.args and not told:
@@ -113,7 +113,7 @@ def patches_at_will(module: Module) -> bool:
 
 
 def read(name: str, tree: ast.Module, late: bool = False) -> Module | None:
-    """Return a file with the notes on it; None where it is nested too deeply."""
+    """Return a file with the notes on it; None if it is nested too deeply."""
     try:
         return Module(name, tree, walk(tree, late))
     except RecursionError:
@@ -121,24 +121,24 @@ def read(name: str, tree: ast.Module, late: bool = False) -> Module | None:
 
 
 def root(node: ast.expr) -> str | None:
-    """Return the first name of a dotted one."""
+    """Return the first name of a dotted expression; None if there is none."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
 
 
 def is_name(node: ast.AST, name: str) -> bool:
-    """Say whether an expression is this plain name."""
+    """Return whether an expression is this plain name."""
     return isinstance(node, ast.Name) and node.id == name
 
 
 def is_of_sys(node: ast.AST, *names: str) -> bool:
-    """Say whether an expression is one of these attributes of `sys`."""
+    """Return whether an expression is one of these attributes of `sys`."""
     return isinstance(node, ast.Attribute) and node.attr in names and is_name(node.value, "sys")
 
 
 def is_call(call: ast.Call, *names: str) -> bool:
-    """Say whether a call is of something called so, wherever it is from."""
+    """Return whether a call is of something with one of these names, wherever it is from."""
     function = call.func
     return (isinstance(function, ast.Name) and function.id in names) or (
         isinstance(function, ast.Attribute) and function.attr in names

@@ -1,7 +1,7 @@
 """Names without a value: those that nothing ever binds, and those used before they are bound.
 
-A name counts as undefined where Pyflakes and the scopes of this room agree: Pyflakes alone takes
-names for undefined that a loop, a `del` or another module binds in time.
+A name counts as undefined if Pyflakes and this package's scopes agree. Pyflakes alone also reports
+names that a loop, a `del` or another module binds in time.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hpcscientist.authoring.checks.project import Project
 from hpcscientist.authoring.checks.scopes import Scope, Use
 from hpcscientist.records.base import Problem
 
-# What a name that nobody knows may have been meant to be.
+# Hints: which known name an unknown name may have meant.
 
-_ALIKE = 0.7  # from 0 to 1; below it, another name is no hint
+_ALIKE = 0.7  # similarity from 0 to 1; a known name below it is no hint
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the known name nearest to one, "" if none is near."""
+    """Return "; did you mean 'x'?" for the most similar known name, "" if none is similar."""
     near = difflib.get_close_matches(name, sorted(set(known) - {name}), n=1, cutoff=_ALIKE)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-# `site` adds some; newer Pythons have had others.
+# `site` adds some names, newer Python versions others.
 _BUILTIN = (
     frozenset(dir(builtins))
     | MODULE_NAMES
@@ -46,7 +46,7 @@ def name_problems(project: Project, module: Module) -> Iterator[Problem]:
         if use.place.foreign or use.place.survives("NameError", "UnboundLocalError"):
             continue
         owner = use.place.scope.owner(use)
-        # What only this file binds, and no builtin stands in for: the names of functions.
+        # Only this file can bind the local names of a function, and no builtin replaces them.
         local = owner is not None and owner.kind == "function"
         if not local and not (certain and _is_global(project, use.name)):
             continue
@@ -59,7 +59,7 @@ def name_problems(project: Project, module: Module) -> Iterator[Problem]:
 
 
 def _is_global(project: Project, name: str) -> bool:
-    """Whether a global name has no value but what its own file gives it."""
+    """Return whether only its own file can give a global name a value."""
     return name not in _BUILTIN and name not in project.patched_modules
 
 
@@ -83,9 +83,9 @@ def _visible(scope: Scope) -> set[str]:
 
 
 def _comes_too_early(use: Use, owner: Scope) -> bool:
-    """Whether nothing can have bound a name yet when its use is reached, in the owner itself.
+    """Return whether nothing can have bound a name when its use in the owner's code is reached.
 
-    Not where both are in one loop, and not in code that runs at some other time.
+    False if both are in one loop, and for code that runs at some other time.
     """
     if owner.kind not in ("function", "module") or use.place.later:
         return False

@@ -1,4 +1,4 @@
-"""The files of one version as Python meets them: which import finds which, what is patched."""
+"""The files of one version as Python sees them: which file an import finds, what is patched."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hpcscientist.authoring.checks.module import (
 )
 from hpcscientist.authoring.checks.scopes import Bind, Scope
 
-# The names of the standard library's modules, in whichever Python a trial has.
+# The names of the standard library's modules, in any Python that a trial may have.
 
-# A trial's image may hold an older Python than this one, which had these still,
+# A trial's image may hold an older Python than this one, which still had these modules.
 _EARLIER = (
     "aifc asynchat asyncore audioop cgi cgitb chunk crypt distutils imghdr imp lib2to3 mailcap "
     "msilib nis nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib"
 )
-_LATER = "annotationlib compression"  # or a newer one.
+_LATER = "annotationlib compression"  # of a newer Python
 STANDARD = sys.stdlib_module_names | set(f"{_EARLIER} {_LATER} __main__ test".split())
 
 
@@ -36,14 +36,14 @@ _SETTERS = ("setattr", "delattr", "setitem", "patch", "object")  # of mock and m
 
 
 class Project:
-    """All files of one version; those that are no Python, or too deep, only by their names."""
+    """All files of one version; files that do not parse or nest too deeply only by their names."""
 
     def __init__(
         self, files: Mapping[str, str], trees: Mapping[str, ast.Module], late: bool = False
     ) -> None:
-        """`late`: annotations may be evaluated when they are asked for, and not before."""
+        """`late`: annotations may be evaluated lazily."""
         self._files = sorted(name for name in files if name.endswith(".py"))
-        # What stands for a module, by its path without a suffix; "" for a folder alone.
+        # A module's file by the module's path without a suffix; "" for a folder alone.
         self._places = _places(self._files)
         self._folders = {folder for name in self._files for folder in PurePosixPath(name).parents}
         self._found = dict[tuple[str, str], str | None]()
@@ -51,7 +51,7 @@ class Project:
 
     @cached_property
     def patched(self) -> frozenset[str]:
-        """The names that some file sets as attributes of anything, or by `setattr`."""
+        """The names that some file sets as attributes of any object, or by `setattr`."""
         stored = (node.attr for _, node in self._stores())
         return frozenset((*stored, *self._set_by_name()))
 
@@ -63,7 +63,7 @@ class Project:
 
     @cached_property
     def classes(self) -> dict[str, list[Scope]]:
-        """The classes that bind a name, by that name."""
+        """The classes that bind each name, by that name."""
         found = dict[str, list[Scope]]()
         for module in self.modules.values():
             for scope in module.notes.scopes.values():
@@ -74,12 +74,12 @@ class Project:
 
     @cached_property
     def is_patched_at_will(self) -> bool:
-        """Whether some file may set attributes of modules by names that cannot be read."""
+        """Return whether some file may set module attributes by names that it does not show."""
         return any(patches_at_will(module) for module in self.modules.values())
 
     @cached_property
     def finds_elsewhere(self) -> bool:
-        """Whether some file looks for modules in other places than Python does by itself."""
+        """Return whether some file changes where Python looks for modules."""
         return any(
             node.attr in FINDERS or is_of_sys(node, "path", "modules")
             for node, _ in self._all_attributes()
@@ -87,22 +87,22 @@ class Project:
 
     @cached_property
     def finds_anywhere(self) -> bool:
-        """Whether some of those places may lie outside these files."""
+        """Return whether Python may then look for modules outside these files."""
         if not self.finds_elsewhere:
             return False
         return not all(stays(module) for module in self.modules.values())
 
     def find(self, importer: str, dotted: str) -> str | None:
-        """Return the file of an absolute import; "" for a folder of modules, None for neither.
+        """Return the file of an absolute import; "" for a folder or an unclear match, else None.
 
-        Python looks in the folder of the file that was started, which is the importer's or one
-        above it.
+        Python looks in the folder of the file that was started, which is the importer's folder or
+        one above it.
         """
         folder = "" if self.finds_elsewhere else str(PurePosixPath(importer).parent)
         if (folder, dotted) not in self._found:
             roots = self._folders if self.finds_elsewhere else PurePosixPath(importer).parents
             found = {file for r in roots if (file := self.at(r, dotted)) is not None}
-            # Where two fit, or the library has one of this name, nobody knows which it is.
+            # If two fit, or the library has a module of this name, the match is unclear.
             sure = len(found) == 1 and dotted.partition(".")[0] not in STANDARD
             self._found[folder, dotted] = (found.pop() if sure else "") if found else None
         return self._found[folder, dotted]
@@ -123,7 +123,7 @@ class Project:
                     yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def holds(self, module: Module, name: str) -> bool:
-        """Say whether a module may have a name."""
+        """Return whether a module may have a name."""
         scope = module.scope
         return (
             name in scope.binds
@@ -136,7 +136,7 @@ class Project:
     def alias(self, module: Module, bind: Bind) -> tuple[str, str | None] | None:
         """Return what an import binds: a file, and a name in it or None for the file itself.
 
-        None where it is no import of an own file, or it is not known which file.
+        None if it does not import one of these files, or if it is unclear which one.
         """
         node = bind.node
         if isinstance(node, ast.Import):
@@ -178,7 +178,7 @@ class Project:
 
     @staticmethod
     def base(importer: str, level: int) -> PurePosixPath:
-        """Return the folder that the dots of a relative import mean."""
+        """Return the folder that the dots of a relative import refer to."""
         parents = PurePosixPath(importer).parents
         return parents[min(level, len(parents)) - 1]
 
@@ -211,7 +211,7 @@ def _places(files: list[str]) -> dict[str, str]:
     for name in files:
         folder = str(PurePosixPath(name).parent)
         if name.endswith("/__init__.py"):
-            places[folder] = name  # before a file of the same name
+            places[folder] = name  # takes precedence over a file of the same name
     for folder in {str(folder) for name in files for folder in PurePosixPath(name).parents}:
         places.setdefault(folder, "")
     return places

@@ -1,6 +1,6 @@
-"""Scopes of a file: which names each binds, and where it uses them, in the order of evaluation.
+"""Scopes of a file: which names each binds and where it uses them, in order of evaluation.
 
-Nothing here is a finding; the checks ask. Where Python's rules leave room (conditions, loops,
+This module reports nothing; the checks query it. If Python's rules leave room (conditions, loops,
 handlers, code that runs later), the place of a use says so, and the checks let it pass.
 """
 
@@ -17,12 +17,12 @@ ANYTHING = "*"  # among the names of caught exceptions: every one of them
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands.
+    """The place of a node in its file's control flow.
 
     `loops` and `handlers` are the loops and `except` clauses around it. `caught` names the
-    exceptions that a `try` around it survives. `maybe`: a condition says whether it is reached;
-    `foreign`: that condition asks for the Python or the system it runs on. `later`: it runs when
-    something else is called, not where it stands.
+    exceptions that a `try` around it survives. `maybe`: a condition decides whether it is reached;
+    `foreign`: that condition tests the Python version or the system. `later`: it runs when
+    something else is called, not in its own place.
     """
 
     scope: Scope
@@ -34,13 +34,16 @@ class Place:
     later: bool = False
 
     def survives(self, *errors: str) -> bool:
-        """Say whether one of these exceptions ends nothing here."""
+        """Return whether the code around the place survives one of these exceptions."""
         return not self.caught.isdisjoint({ANYTHING, *errors})
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A name gets a value, or loses it (`del`); `handler` where only its clause has the name."""
+    """A place where a name gets a value, or loses it (`del`).
+
+    `handler` is set if only that `except` clause has the name.
+    """
 
     name: str
     node: ast.AST
@@ -51,7 +54,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A name's value is asked for."""
+    """A place where a name's value is read."""
 
     name: str
     node: ast.Name
@@ -72,11 +75,11 @@ class Scope:
 
     @property
     def module(self) -> Scope:
-        """The module it belongs to."""
+        """The scope of the module that holds it."""
         return self if self.parent is None else self.parent.module
 
     def up(self) -> Iterator[Scope]:
-        """Yield itself and the scopes around it whose names it sees, the nearest first."""
+        """Yield the scope and those around it whose names it sees, the nearest first."""
         yield self
         above = self.parent
         while above is not None:
@@ -85,7 +88,7 @@ class Scope:
             above = above.parent
 
     def owner(self, use: Use) -> Scope | None:
-        """Return the scope whose name is meant; None if none of them ever binds it."""
+        """Return the scope whose name is used; None if no visible scope ever binds it."""
         for scope in self.up():
             declared = scope.outer.get(use.name)
             if declared is not None:
@@ -96,6 +99,6 @@ class Scope:
         return None
 
     def sole(self, name: str) -> Bind | None:
-        """Return the one binding of a name, None where there are none or several."""
+        """Return the only binding of a name; None if there are none or several."""
         binds = self.binds.get(name, [])
         return binds[0] if len(binds) == 1 and binds[0].handler is None else None

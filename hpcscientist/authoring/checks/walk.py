@@ -1,4 +1,4 @@
-"""Reads a file's tree in the order of evaluation and notes scopes, uses, imports and calls."""
+"""A walk over a file's tree in order of evaluation that notes scopes, uses, imports and calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcscientist.authoring.checks.scopes import ANYTHING, Bind, Kind, Place, Sc
 
 # What conditions, handlers and `with` say about the code inside them.
 
-# A condition with one of these asks where the code runs, not what it is given.
+# A condition with one of these names tests where the code runs, not its data.
 _FOREIGN = frozenset(
     "version_info hexversion version python_version implementation platform system PY2 PY3 "  # noqa: SIM905
     "environ getenv find_spec TYPE_CHECKING".split()
@@ -22,19 +22,19 @@ _RAISES = frozenset(["raises", "assertRaises", "assertRaisesRegex"])
 
 
 def is_main(test: ast.expr) -> bool:
-    """Say whether a condition is `__name__ == "__main__"`."""
+    """Return whether a condition is `__name__ == "__main__"`."""
     return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 
 
 def is_foreign(test: ast.expr) -> bool:
-    """Say whether a condition asks for the Python or the system, or is never met."""
+    """Return whether a condition tests the Python version or the system, or is never true."""
     if isinstance(test, ast.Constant) and not test.value:
         return True
     return any(_last(node) in _FOREIGN for node in ast.walk(test))
 
 
 def may_leave(statement: ast.stmt) -> bool:
-    """Say whether what follows a statement in its block may not be reached."""
+    """Return whether the code after a statement in its block may not be reached."""
     if isinstance(statement, ast.If):
         return _ends(statement.body) or _ends(statement.orelse)
     if isinstance(statement, ast.Try | ast.TryStar):
@@ -43,7 +43,7 @@ def may_leave(statement: ast.stmt) -> bool:
 
 
 def caught_in(node: ast.Try | ast.TryStar) -> frozenset[str]:
-    """Return the exceptions after which a `try` goes on; ANYTHING where nobody can say which."""
+    """Return the exceptions after which a `try` goes on; ANYTHING if they are unknown."""
     return frozenset(
         name
         for handler in node.handlers
@@ -53,7 +53,7 @@ def caught_in(node: ast.Try | ast.TryStar) -> frozenset[str]:
 
 
 def suppressed(item: ast.withitem) -> frozenset[str]:
-    """Return the exceptions that a `with` survives."""
+    """Return the exceptions that a `with` suppresses."""
     call = item.context_expr
     if not isinstance(call, ast.Call):
         return frozenset()
@@ -98,13 +98,13 @@ def _last(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-# Control flow: which loops, conditions and handlers stand around each statement.
+# Control flow: which loops, conditions and handlers are around each statement.
 
 # ruff: noqa: D102  # `visit_X` visits an X
 
 
 class Flow(ast.NodeVisitor, ABC):
-    """Visits a tree in the order of evaluation and keeps the place where it is."""
+    """A visitor that goes in order of evaluation and keeps track of its place."""
 
     def __init__(self, scope: Scope) -> None:
         self._place = Place(scope)
@@ -114,7 +114,7 @@ class Flow(ast.NodeVisitor, ABC):
         """Note that a name gets a value here."""
 
     def block(self, body: Sequence[ast.stmt]) -> None:
-        """Visit statements; behind one that may leave, the rest is not sure to be reached."""
+        """Visit statements; after one that may leave the block, the rest may not be reached."""
         before = self._place
         for statement in body:
             self.visit(statement)
@@ -219,9 +219,9 @@ class Notes:
 
 
 def walk(tree: ast.Module, late: bool = False) -> Notes:
-    """Return the notes on a tree. Raises RecursionError where it is too deep.
+    """Return the notes on a tree. Raises RecursionError if it is too deep.
 
-    `late`: annotations are evaluated when they are asked for.
+    `late`: annotations are evaluated lazily.
     """
     walker = _Walker(tree, late)
     walker.block(tree.body)
@@ -241,7 +241,7 @@ class _Walker(Flow, ast.NodeVisitor):
             for node in tree.body
         )
 
-    # What is noted.
+    # Names, imports, calls, attributes and formats.
 
     def _next(self) -> int:
         self._order += 1
@@ -387,12 +387,12 @@ class _Walker(Flow, ast.NodeVisitor):
     visit_DictComp = _comprehension  # noqa: N815
 
     def _type_parameters(self, node: ast.AST) -> None:
-        """Bind type parameters in the scope around them, where too many see them."""
+        """Bind type parameters in the scope around them; more code sees them than in Python."""
         for parameter in getattr(node, "type_params", ()):
             self._bind(parameter.name, parameter)
 
     def visit_TypeAlias(self, node: ast.AST) -> None:
-        """Bind the name of an alias; its value is evaluated when somebody asks for it."""
+        """Bind the name of an alias; its value is evaluated lazily."""
         self._type_parameters(node)
         self.visit(node.name)  # type: ignore[attr-defined]  # Python 3.12
 

@@ -1,10 +1,10 @@
-"""Edits: how a model says what to change, and their application, all or nothing.
+"""Edits: how a model says what to change, and how edits are applied, all or none.
 
 A search text is looked for as it stands, then line by line with other white space
-(`authoring.edits.matching`), and must stand at one place only; whatever is not certain is refused,
-and the refusal goes back to the model. An edit is read as the difference between `search` and
-`replace`: what it does not change stays as the file has it. Only whole texts are handled here;
-nothing touches the disk.
+(`authoring.edits.matching`), and must occur at one place only. An edit that is not certain is
+refused, and the refusal goes back to the model. An edit is read as the difference between `search`
+and `replace`: what it does not change stays as the file has it. This package works on texts alone
+and never touches the disk.
 """
 
 from hpcscientist.authoring.edits.application import apply, apply_noted

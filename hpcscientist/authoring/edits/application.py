@@ -1,4 +1,4 @@
-"""Applies edits in order, all or none."""
+"""Application of a reply's edits to files: in order, all or none."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, No
 from hpcscientist.authoring.edits.units import apply_unit, without_idle_imports
 from hpcscientist.records.authoring import Edit, UnitEdit
 
-# Why a search text was not found: the lines it is most like, and the first that differs.
+# Why a search text was not found: the most similar lines, and the first that differs.
 
-_CLOSE = 0.5  # below this likeness (0 to 1) a line is no hint
+_CLOSE = 0.5  # below this similarity (0 to 1) a line is no hint
 _LINE = 120
 _SHOWN = 8
 
 
 def not_found(text: str, search: str, new: str) -> tuple[str, tuple[str, ...]]:
-    """Return in one line why it was not found, and the file's lines that are nearest."""
+    """Return in one line why a search text was not found, and the most similar lines."""
     lines = text.split("\n")
     filled = [line for line in search.split("\n") if line.strip()]
     wanted = [line for line in filled if not is_marker(line)] or filled or [""]
@@ -60,7 +60,7 @@ def _nearest(lines: Sequence[str], wanted: str, among: Sequence[int]) -> int | N
 
 
 def _window(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers (from 0) of the lines in a row that hold most of those wanted."""
+    """Return the numbers (from 0) of the consecutive lines most similar to those wanted."""
     asked = [_words(line) for line in wanted]
     scores = [_shared(_words(line), asked) for line in lines]
     size = min(len(wanted), _SHOWN)
@@ -78,7 +78,7 @@ def _words(line: str) -> frozenset[str]:
 
 
 def _shared(words: frozenset[str], asked: Sequence[frozenset[str]]) -> float:
-    """Return the largest share of words (0 to 1) that a line has in common with another."""
+    """Return the largest share of words (0 to 1) that a line has in common with any asked for."""
     if not words:
         return 0.0
     return max(2 * len(words & other) / (len(words) + len(other)) for other in asked)
@@ -103,8 +103,8 @@ def apply(
 ) -> dict[str, str] | EditError:
     """Return the files after all edits in order, or the first error; `files` is not changed.
 
-    `editable` holds names, or patterns as of fnmatch. A new file may be made by replacing
-    it as a whole, if it is editable.
+    `editable` holds names or fnmatch patterns. An edit that replaces a whole file may create it,
+    if it is editable.
     """
     applied = apply_noted(files, edits, editable)
     return applied if isinstance(applied, EditError) else dict(applied.files)
@@ -113,7 +113,7 @@ def apply(
 def apply_noted(
     files: Mapping[str, str], edits: Iterable[Edit | UnitEdit], editable: Iterable[str]
 ) -> Applied | EditError:
-    """Do as `apply`, and tell how each edit was matched."""
+    """Return the same as `apply`, with a note on how each edit was matched."""
     patterns, todo = tuple(editable), tuple(edits)
     changed = dict(files)
     notes: list[Note] = []
@@ -168,7 +168,7 @@ def _apply_one(
         return Refusal(reason)
     old = files.get(edit.file)
     if old is not None and edit.search is not None and edit == before:
-        # Models repeat themselves; an insertion is not wanted twice.
+        # Models repeat edits; an insertion is not wanted twice.
         return Changed(old, "repeated", 1, 0)
     result = _read(old, _unescaped(edit))
     if isinstance(result, Refusal) or not _gains_markers(old or "", result.text, edit.file):
@@ -180,14 +180,14 @@ def _apply_one(
 
 
 def _gains_markers(old: str, new: str, file: str) -> bool:
-    """Whether conflict markers come into a file, other than into texts of its code."""
+    """Return whether an edit adds conflict markers to a file, other than in its code's strings."""
     if markup.is_marked(old) or not markup.is_marked(new):
         return False
     return not is_python(file) or fault(new) is not None
 
 
 def _unescaped(edit: Edit) -> Edit:
-    """Return an edit of code without HTML's escapes, if they stand where only code can be."""
+    """Return an edit of Python without HTML escapes, if some are where only code can be."""
     texts = (edit.search or "", edit.replace)
     if not is_python(edit.file) or not any(map(has_entities, texts)):
         return edit
@@ -196,7 +196,7 @@ def _unescaped(edit: Edit) -> Edit:
 
 
 def _read(old: str | None, edit: Edit) -> Changed | Refusal:
-    """Return what an edit means, in whichever of the known ways it is written."""
+    """Return the change that an edit means, in any of the known notations."""
     python = is_python(edit.file)
     marked = markup.find(edit, old or "")
     whole = edit.search is None
@@ -217,7 +217,7 @@ def _read(old: str | None, edit: Edit) -> Changed | Refusal:
 
 
 def _resolved(marked: markup.Blocks, old: str | None, file: str) -> Changed | None:
-    """Return a whole file in which blocks stand; None where nothing but them is of the file."""
+    """Return a whole file that holds blocks; None if nothing but the blocks belongs to the file."""
     other, python = marked.other(file), is_python(file)
     known = {line.strip() for line in (old or "").split("\n")}
     if not other or not (python or known.issuperset(other)):
@@ -225,14 +225,14 @@ def _resolved(marked: markup.Blocks, old: str | None, file: str) -> Changed | No
     text = marked.resolved(old or "")
     new = matching.whole_file(old, text, file, python) if text is not None else None
     if not isinstance(new, Changed) or (python and fault(new.text) is not None):
-        return None  # talk, in which blocks stand
+        return None  # talk around the blocks
     return replace(new, beside=(*new.beside, CONFLICT))
 
 
 def _in_turn(
     old: str | None, pairs: Sequence[tuple[str, str]], how: str, python: bool
 ) -> Changed | Refusal:
-    """Return a text after several edits of it."""
+    """Return a text after several edits, applied in order."""
     text, beside = old or "", [how]
     first: int | None = None
     for number, (search, new) in enumerate(pairs, 1):
@@ -255,7 +255,7 @@ def _text(lines: Sequence[str]) -> str:
 
 
 def _placed(text: str, search: str, new: str, python: bool) -> Changed | Refusal:
-    """Return a text with the new one in the place of what is searched."""
+    """Return a text with `new` in place of the search text, or why that is refused."""
     found = matching.find(text, search, new, python)
     if found is None and search.strip():
         found = by_lines.find(text, search, new, python)
@@ -271,7 +271,7 @@ def _breaks(before: str, after: str) -> bool:
 
 
 def _refusal(files: Mapping[str, str], edit: Edit, editable: tuple[str, ...]) -> str | None:
-    """Say why an edit is out of the question whatever the file holds; None if it is not."""
+    """Return why an edit is refused whatever the file holds; None if it is not."""
     known = edit.file in files
     reason: str | None = None
     if not _is_plain(edit.file) or not any(fnmatchcase(edit.file, p) for p in editable):
@@ -287,7 +287,7 @@ def _refusal(files: Mapping[str, str], edit: Edit, editable: tuple[str, ...]) ->
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name stays inside the code folder and means the same everywhere."""
+    """Return whether a name stays inside the code folder and means the same everywhere."""
     path = PurePosixPath(name)
     parts = path.parts
     return (

@@ -1,7 +1,7 @@
-"""A search text that does not occur as it stands, but line by line, white space aside.
+"""Search texts that occur only line by line, apart from white space.
 
-The first level on which it stands anywhere decides; it must stand at one place only, and Python
-that compiled must compile afterwards.
+The first level of tolerance at which the text occurs decides. It must occur at one place only, and
+Python that compiled before must compile afterwards.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from hpcscientist.authoring.edits.markup import cleaned
 from hpcscientist.authoring.edits.matching import LEVELS, Place, places
 from hpcscientist.authoring.edits.outcome import Changed, Matched, Refusal
 
-# The new lines of a file, where the place of a search text in it is known.
+# The new lines of a file, given the place of a search text in it.
 #
-# An edit is the difference between `search` and `replace`. What it leaves alone stays as the file
-# has it, blank lines and elided lines included.
+# An edit is the difference between `search` and `replace`. What it does not change stays as the
+# file has it, blank lines and elided lines included.
 
 _Indents = Sequence[tuple[str, str]]  # of a line of the search text, and of its line in the file
 
 
 @dataclass(frozen=True)
 class Quote:
-    """An edit's lines; `marked` and `new_marked` are those that stand for others."""
+    """An edit's lines; `marked` and `new_marked` number those that stand for elided ones."""
 
     search: tuple[str, ...]
     new: tuple[str, ...]
@@ -37,9 +37,9 @@ class Quote:
 
 
 def rewritten(quote: Quote, place: Place, file: Sequence[str]) -> list[list[str]]:
-    """Return the file's lines after the edit, the likeliest first, then another indentation.
+    """Return versions of the file's lines after the edit, the likeliest indentation first.
 
-    None at all where it cannot be told how the edit's lines are indented in the file.
+    Empty if it is not clear how the edit's lines are indented in the file.
     """
     found: list[list[str]] = []
     for search, new in _indented(quote, place, file):
@@ -53,7 +53,7 @@ def rewritten(quote: Quote, place: Place, file: Sequence[str]) -> list[list[str]
 def _merged(
     search: Sequence[str], new: Sequence[str], quote: Quote, place: Place, file: Sequence[str]
 ) -> list[str]:
-    """Return the file's lines of a place, with the difference of two texts indented as these."""
+    """Return the file's lines at a place after the edit; `search` and `new` are indented alike."""
     spans = _spans(place, quote.marked)
     found: list[str] = []
     cursor = place.first
@@ -71,8 +71,8 @@ def _merged(
 def _spans(place: Place, marked: Sequence[int]) -> dict[int, range]:
     """Return which lines of the file each line of the search text stands for.
 
-    A marker stands for all lines between those of its neighbours. Blank lines go with blank
-    lines, as far as both have them.
+    A marker stands for all lines between those of its neighbours. Blank lines match blank lines,
+    as far as both texts have them.
     """
     spans = {ours: range(theirs, theirs + 1) for ours, theirs in place.pairs}
     for (before, above), (after, below) in pairwise(place.pairs):
@@ -85,7 +85,7 @@ def _spans(place: Place, marked: Sequence[int]) -> dict[int, range]:
 
 @dataclass(frozen=True)
 class _Hunk:
-    """Lines of the search text, and the new lines for them; `kept` where these are the same."""
+    """Lines of the search text, and the new lines for them; `kept` if both are the same."""
 
     ours: range
     theirs: range
@@ -93,7 +93,7 @@ class _Hunk:
 
 
 def _hunks(search: Sequence[str], new: Sequence[str], quote: Quote) -> Iterator[_Hunk]:
-    """Yield the difference line by line; what is elided in one is elided in the other."""
+    """Yield the difference line by line; a marker in one text matches one in the other."""
     s0 = r0 = 0
     ends = zip(quote.marked, quote.new_marked, strict=True)
     for s1, r1 in [*ends, (len(search), len(new))]:
@@ -113,7 +113,7 @@ def _hunks(search: Sequence[str], new: Sequence[str], quote: Quote) -> Iterator[
 
 
 def _indented(quote: Quote, place: Place, file: Sequence[str]) -> list[tuple[list[str], list[str]]]:
-    """Return search and new lines as the file would indent them."""
+    """Return pairs of search and new lines as the file may indent them, the likeliest first."""
     pairs = [
         (indent_of(quote.search[ours]), indent_of(file[theirs]))
         for ours, theirs in place.pairs
@@ -140,12 +140,12 @@ def _indented(quote: Quote, place: Place, file: Sequence[str]) -> list[tuple[lis
 
 
 def _is_stripped(pairs: _Indents) -> bool:
-    """Whether the first line alone has lost its indentation, as of a text that was trimmed."""
+    """Return whether only the first line has lost its indentation, as in a trimmed text."""
     return len(pairs) > 1 and not pairs[0][0] and bool(pairs[0][1])
 
 
 def _is_absolute(quote: Quote, pairs: _Indents) -> bool:
-    """Whether the new lines are indented as the file is, though the search text is not."""
+    """Return whether the new lines are indented as the file is, though the search text is not."""
     ours = min(width(indent) for indent, _ in pairs)
     theirs = min(width(indent) for _, indent in pairs)
     new = [width(indent_of(line)) for line in quote.new if line.strip()]
@@ -153,7 +153,7 @@ def _is_absolute(quote: Quote, pairs: _Indents) -> bool:
 
 
 def _moved(lines: Sequence[str], shift: Shift, python: bool, first: str | None) -> list[str] | None:
-    """Return the lines with the file's indentation; None where one cannot be told."""
+    """Return the lines with the file's indentation; None if it is unclear for one."""
     loose = _within_brackets(lines) if python else set()
     moved: list[str] = []
     for number, line in enumerate(lines):
@@ -169,7 +169,7 @@ def _moved(lines: Sequence[str], shift: Shift, python: bool, first: str | None) 
 
 
 def _within_brackets(lines: Sequence[str]) -> set[int]:
-    """Return the lines whose indentation means nothing: within brackets, or within a string."""
+    """Return the lines whose indentation means nothing: within brackets or a string."""
     found = set(range(len(lines)))
     last = -1
     for token in tokens("\n".join(lines)):
@@ -182,7 +182,7 @@ def _within_brackets(lines: Sequence[str]) -> set[int]:
 def _flat(
     quote: Quote, pairs: _Indents, place: Place, file: Sequence[str]
 ) -> tuple[list[str], list[str]] | None:
-    """Return the lines of an edit that has lost all indentation, if each has its counterpart."""
+    """Return the lines of an edit that lost all indentation, if each has a counterpart."""
     if len({width(indent) for indent, _ in pairs}) > 1 or quote.marked:
         return None
     theirs = {ours: indent_of(file[number]) for ours, number in place.pairs}
@@ -203,7 +203,7 @@ Found = Changed | Refusal | None
 
 
 def find(text: str, search: str, new: str, python: bool) -> Found:
-    """Return the changed text, why it is refused, or None if the search text is nowhere."""
+    """Return the changed text, why it is refused, or None if the search text does not occur."""
     refused: Refusal | None = None
     editions = [(search, new, ()), *cleaned(search, new)]
     for ours, theirs, beside in editions:
@@ -216,7 +216,7 @@ def find(text: str, search: str, new: str, python: bool) -> Found:
 
 
 def _quote(text: str, search: str, new: str, python: bool) -> Quote | Refusal:
-    """Return the edit's lines without blank ones at both ends, and what is elided in them."""
+    """Return the edit's lines, without blank ones at both ends, and its markers."""
     ours, theirs = _trimmed(search.split("\n")), _trimmed(new.split("\n"))
     known = {line.strip() for line in text.split("\n")}
     marked = matching.markers(ours, known)
@@ -249,7 +249,7 @@ def _trimmed(lines: Sequence[str]) -> list[str]:
 
 
 def _within(lines: list[str], marked: Sequence[int]) -> tuple[list[str], bool, bool]:
-    """Return the lines without a marker at either end, which stands for nothing."""
+    """Return the lines without markers at the ends, which stand for nothing, and which were cut."""
     first = bool(marked) and marked[0] == 0
     end = len(marked) > first and marked[-1] == len(lines) - 1
     return _trimmed(lines[first : len(lines) - end]), first, end
@@ -271,7 +271,7 @@ def _by_level(text: str, quote: Quote) -> Found:
 
 
 def _ambiguous(lines: Sequence[str], starts: Sequence[int]) -> Refusal:
-    """Refuse an edit that more than one place fits."""
+    """Return the refusal of an edit that fits more than one place."""
     told = ", ".join(str(start + 1) for start in starts[:6])
     near = tuple(f"line {start + 1}: {lines[start][:120]}" for start in starts[:3])
     reason = f"the search text occurs more than once (lines {told}); add lines around it"
@@ -279,7 +279,7 @@ def _ambiguous(lines: Sequence[str], starts: Sequence[int]) -> Refusal:
 
 
 def _at(text: str, quote: Quote, place: Place, level: Matched) -> Changed | Refusal:
-    """Return the text with the edit carried out at a place."""
+    """Return the text with the edit applied at a place, or why it is refused."""
     lines = text.split("\n")
     first, last = place.first + 1, place.last + 1
     versions = rewritten(quote, place, lines)

@@ -1,4 +1,4 @@
-"""The unit that is at fault where edits were refused, so that it alone is asked for again."""
+"""The unit at fault when edits are refused, so that only this unit is asked for again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ Edits = Sequence[Edit | UnitEdit]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A unit of some files, and what was `written` for it that cannot be used ("": it stands in
-    the files).
+    """A unit of some files, and the unusable code that was `written` for it.
+
+    If `written` is "", that code is in the files.
     """
 
     files: Mapping[str, str]
@@ -27,7 +28,7 @@ class Fault:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that the unit's file defines or imports."""
+        """The names that the unit's file defines or imports."""
         try:
             body = syntax_tree(self.files.get(self.unit.file, "")).body
         except UNREADABLE:
@@ -39,7 +40,7 @@ class Fault:
 def fault_of_edit(
     files: Mapping[str, str], edits: Edits, number: int, editable: Sequence[str]
 ) -> Fault | None:
-    """Return the unit that edit `number`, from 0, was meant for, beside what the others make."""
+    """Return the unit that edit `number`, from 0, was meant for, with the other edits applied."""
     edit = edits[number]
     others = apply(files, [*edits[:number], *edits[number + 1 :]], editable)
     base = files if isinstance(others, EditError) else others
@@ -55,7 +56,7 @@ def fault_of_edit(
 def fault_of_file(
     files: Mapping[str, str], edits: Edits, file: str, editable: Sequence[str]
 ) -> Fault | None:
-    """Return the unit whose edit broke a file: without that edit it can be read."""
+    """Return the unit whose edit broke a file: without that edit the file parses."""
     for number, edit in enumerate(edits):
         name = edit.file if isinstance(edit, Edit) else edit.unit.partition(":")[0]
         if name != file:
@@ -69,7 +70,7 @@ def fault_of_file(
 def fault_at(
     files: Mapping[str, str], file: str, line: int | None, editable: Sequence[str]
 ) -> Fault | None:
-    """Return the unit that holds a line of files that can be read."""
+    """Return the unit that holds a line of files that parse."""
     unit = None if line is None else unit_at(line, file, units_in(files, editable))
     return None if unit is None else Fault(files, unit)
 

@@ -1,7 +1,7 @@
-"""The form in which a model is asked for edits: text to be searched, units by name, or parts.
+"""The form in which a model is asked for edits: search and replace, units by name, or parts.
 
-The recipe's files decide what can be offered, and which edits of this campaign could be applied
-decides what is.
+The recipe's files decide which forms are possible. Which edits of this campaign could be applied
+decides the form that is offered.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Form = Literal["parts", "search", "unit"]
 
 _RECORDS: dict[Form, str] = {"search": "Edit", "unit": "UnitEdit"}
 LONGEST = 120  # lines of a unit that a model writes anew; a longer one is edited by searching
-_MOST_UNITS = 150  # of a question; past it, constants are changed by the block of them
-_MOST_EDITS = 12  # of one reply; small models else write every unit anew
+_MOST_UNITS = 150  # of a question; beyond it, constants are changed as one block
+_MOST_EDITS = 12  # of one reply; without a bound, small models write every unit anew
 _MOST_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a question lets edits be. `forms` has one, or search and unit; `units` may be named."""
+    """What edits a question allows: `forms` is one form, or search and unit; `units` are labels."""
 
     forms: tuple[Form, ...]
     files: tuple[str, ...]
@@ -35,11 +35,11 @@ class Offer:
 
     @property
     def is_parts(self) -> bool:
-        """Whether parts are named first, and then written one by one."""
+        """Return whether parts are named first, and then written one by one."""
         return self.forms == ("parts",)
 
     def limits(self, least: int | None = None, most: int = _MOST_EDITS) -> Limits:
-        """Hold a reply's edits to the offer: so many of them, of these files and units."""
+        """Return the limits that the offer sets a reply: how many edits, which files and units."""
         if self.is_parts:
             return {"changes": Limit(least=least, most=_MOST_PARTS)} | {
                 "changes.part": Limit(values=self.units)
@@ -55,7 +55,7 @@ class Offer:
 
 @dataclass
 class Forms:
-    """Chooses the form of a campaign's edits by what came of those before."""
+    """A chooser of the form of a campaign's edits, by the success of earlier ones."""
 
     setting: Literal["auto", "parts", "search", "unit"]
     editable: Sequence[str]
@@ -68,10 +68,10 @@ class Forms:
         unlike: Offer | None = None,
         near: Collection[str] = (),
     ) -> Offer:
-        """Return what is offered for some files; `unlike` another offer, if there is a choice.
+        """Return the offer for some files; `unlike` another offer, if there is a choice.
 
-        Units come first. Text is searched where units are too long, and where that did better.
-        Of parts, those whose labels are in `near` are offered alone, if there are any.
+        Units are preferred. Search is offered if units are too long, or if it did better so far.
+        Of parts, only those whose labels are in `near` are offered, if there are any.
         """
         units = units_in(files, self.editable)
         short = [unit for unit in units if unit.length <= LONGEST]
@@ -92,18 +92,18 @@ class Forms:
         return Offer(forms, tuple(self.editable), tuple(unit.label for unit in short))
 
     def record(self, offer: Offer, applied: bool) -> None:
-        """Learn whether edits in the form that was offered could be applied."""
+        """Record whether edits in the offered form could be applied."""
         if len(offer.forms) == 1:
             self._tried[offer.forms[0]] += 1
             self._applied[offer.forms[0]] += applied
 
     def _share(self, form: Form) -> float:
-        """Return the share of edits that could be applied; one half of none (Laplace's rule)."""
+        """Return the share of edits that could be applied; one half before any (Laplace's rule)."""
         return (self._applied[form] + 1) / (self._tried[form] + 2)
 
 
 def of_unit(unit: Unit, files: Mapping[str, str], *, is_part: bool = False) -> Offer:
-    """Offer one unit, with its file's imports and constants where it is no part."""
+    """Return an offer of one unit, with its file's imports and constants unless it is a part."""
     if is_part:
         return Offer(("parts",), (unit.file,), (unit.label,))
     beside = [u.label for u in units_in(files, [unit.file]) if u.name in (IMPORTS, SETTINGS)]

@@ -1,7 +1,7 @@
-"""Tokens of Python text that need not be whole: an edit quotes a piece of a file.
+"""Tokens and indentation of Python text that may be incomplete, because an edit quotes a piece.
 
 The standard library's tokenizer refuses a piece that begins within a block or ends within
-brackets, so a regular expression cuts the text here. An f-string is one token.
+brackets, so a regular expression splits the text here. An f-string is one token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """A token: its lines (from 0), where it stands in the text, and the brackets open before."""
+    """A token: its lines (from 0), its place in the text, and the count of open brackets."""
 
     kind: Kind
     text: str
@@ -67,8 +67,8 @@ def tokens(text: str) -> list[Token]:
 def fault(text: str) -> str | None:
     """Return what is wrong with a Python text, and where; None if it compiles.
 
-    What only a newer Python than this one compiles has no fault: whether trials have such a
-    Python, `checks` says of the whole file.
+    A text that only a newer Python than this one compiles has no fault; `checks` later tests the
+    whole file with the trials' Python.
     """
     found = python_source.fault(text)
     if found is None or python_source.is_newer(text):
@@ -78,28 +78,28 @@ def fault(text: str) -> str | None:
 
 
 def is_python(file: str) -> bool:
-    """Whether a file of that name holds Python."""
+    """Return whether a file of that name holds Python."""
     return file.endswith((".py", ".pyi"))
 
 
-# From the indentation of an edit to that of the file.
+# Mapping the indentation of an edit to that of the file.
 
 _TAB = 4
 
 
 def indent_of(line: str) -> str:
-    """Return the white space a line begins with."""
+    """Return the white space at the beginning of a line."""
     return line[: len(line) - len(line.lstrip())]
 
 
 def width(indent: str) -> int:
-    """Return the columns of an indentation, a tab being four."""
+    """Return the columns of an indentation; a tab counts as four."""
     return len(indent.expandtabs(_TAB))
 
 
 @dataclass(frozen=True)
 class Shift:
-    """What each indentation of the edit (in columns) is in the file."""
+    """A map from each indentation of the edit (in columns) to that of the file."""
 
     known: Mapping[int, str]
     step: int  # columns of one level in the edit
@@ -107,13 +107,13 @@ class Shift:
 
     @property
     def still(self) -> bool:
-        """Whether nothing is shifted."""
+        """Return whether nothing is shifted."""
         return all(indent == " " * columns for columns, indent in self.known.items())
 
     def of(self, indent: str, loose: bool = False) -> str | None:
-        """Return the file's indentation for one of the edit's; None if it cannot be told.
+        """Return the file's indentation for one of the edit's; None if it is unclear.
 
-        A `loose` one means nothing (within brackets or strings), so a near one will do.
+        A `loose` one means nothing (within brackets or strings), so a similar one will do.
         """
         columns = width(indent)
         if columns in self.known:
@@ -136,7 +136,7 @@ def shift_of(
 ) -> Shift | None:
     """Return the shift that pairs of indentations (edit's, file's) show; None if they disagree.
 
-    Lines of different levels in the edit must be so in the file.
+    Lines on different levels in the edit must be on different levels in the file.
     """
     known: dict[int, str] = {}
     for ours, theirs in pairs:
@@ -145,21 +145,21 @@ def shift_of(
     step = _step(edit)
     for before, after in pairwise(sorted(known)):
         deeper = width(known[after]) - width(known[before])
-        # Lines of two levels are not of one; a column or two too many are carelessness.
+        # Two levels must not become one; a column or two too many are carelessness.
         if deeper < 0 or (deeper == 0 and (after - before) % step == 0):
             return None
     return Shift(known, step, unit_of(file))
 
 
 def unit_of(lines: Sequence[str]) -> str:
-    """Return one level of indentation as the lines have it."""
+    """Return one level of indentation as used in the lines."""
     tabs = sum(line.startswith("\t") for line in lines)
     spaces = sum(line.startswith("  ") for line in lines)
     return "\t" if tabs > spaces else " " * _step(lines)
 
 
 def _step(lines: Sequence[str]) -> int:
-    """Return the least step inwards from a line that opens a block, in columns; else 4."""
+    """Return the smallest indentation step after a line that opens a block, in columns; else 4."""
     filled = [line for line in lines if line.strip()]
     steps = [
         width(indent_of(after)) - width(indent_of(before))

@@ -1,7 +1,7 @@
-"""What models paste around code, or escape in it: undone where the rest is code then.
+"""What models paste around code, or escape in it: it is undone if the rest is code then.
 
-Fences, tags, line numbers, diff markers; a level of JSON's or HTML's escapes too many, or one of
-JSON's too few; letters of a word processor.
+Fences, tags, line numbers, diff markers; one level of JSON or HTML escapes too many, or of JSON
+escapes too few; typographic characters.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _KINDS = (
 
 
 def cleaned(search: str, new: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield an edit's texts without what was pasted around them, and what that was."""
+    """Yield an edit's texts without what was pasted around them, and the kinds of that."""
     seen = [(search, new)]
     for kinds in _KINDS:
         ours, theirs = search, new
         for kind in kinds:
             ours, theirs = without(ours, kind, False), without(theirs, kind, True)
-        # The search text may be clean where the new one is not, and the other way round.
+        # The search text may be clean although the new one is not, and the other way round.
         for pair in ((ours, theirs), (search, theirs), (ours, new)):
             if pair not in seen:
                 seen.append(pair)
@@ -65,7 +65,7 @@ def cleaned(search: str, new: str) -> Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def without(text: str, kind: str, new: bool) -> str:
-    """Return a text without one kind of markup, or as it is; `new` takes a diff's new side."""
+    """Return a text without one kind of markup, or unchanged; `new` takes a diff's new side."""
     if kind in _OF_TEXTS:
         return _OF_TEXTS[kind](text)
     lines = text.split("\n")
@@ -79,26 +79,26 @@ def without(text: str, kind: str, new: bool) -> str:
 
 
 def is_fence(line: str) -> bool:
-    """Whether a line opens or closes a fence."""
+    """Return whether a line opens or closes a fence."""
     return _FENCE.fullmatch(line) is not None
 
 
 def is_fenced(text: str) -> bool:
-    """Whether a text begins and ends with a fence."""
+    """Return whether a text begins and ends with a fence."""
     lines = text.strip().split("\n")
     return len(lines) > 1 and is_fence(lines[0]) and is_fence(lines[-1])
 
 
 def is_path(line: str, file: str) -> bool:
-    """Whether a line says nothing but the name of a file, as a heading of its code."""
+    """Return whether a line holds only the name of a file, as a heading of its code."""
     said = line.strip(" \t#*`:>_=-").removeprefix("File").removeprefix("file").strip(" :`*")
     return bool(said) and (said == file or PurePosixPath(said).name == PurePosixPath(file).name)
 
 
 def fenced_block(text: str) -> str | None:
-    """Return what stands between the first fence of a text and its last; None without two.
+    """Return the text between the first fence and the last; None without two.
 
-    Code may hold fences itself, in its texts.
+    Code may hold fences itself, in its strings.
     """
     lines = text.split("\n")
     fences = [number for number, line in enumerate(lines) if is_fence(line)]
@@ -108,9 +108,9 @@ def fenced_block(text: str) -> str | None:
 
 
 def has_entities(text: str) -> bool:
-    """Whether Python code holds HTML's escapes outside its strings and comments.
+    """Return whether Python code holds HTML escapes outside its strings and comments.
 
-    `x = a &lt; b` is valid Python, and never what is meant.
+    `x = a &lt; b` is valid Python, but never what is meant.
     """
     return "&" in text and any(
         token.kind == "operator" and token.text == "&" and _ENTITY.match(text, token.start)
@@ -119,7 +119,7 @@ def has_entities(text: str) -> bool:
 
 
 def _untagged(text: str) -> str:
-    """Return what stands within a tag that is all of a text, such as `<file path="a.py">`."""
+    """Return what is within a tag around the whole text, such as `<file path="a.py">`."""
     plain = text.strip()
     for _ in range(4):
         tag, cdata = _TAG.match(plain), _CDATA.fullmatch(plain)
@@ -138,7 +138,7 @@ def _untagged(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Return a text without one level of JSON's escapes."""
+    """Return a text without one level of JSON escapes."""
     if re.fullmatch(r'\s*"(?:[^"\\\n]|\\.)*"\s*', text):
         try:
             return str(json.loads(text))
@@ -148,12 +148,12 @@ def _unescaped(text: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """Return a text whose quotes alone are escaped without that."""
+    """Return a text with its escaped quotes unescaped."""
     return text.replace('\\"', '"').replace("\\'", "'")
 
 
 def _rejoined(text: str) -> str:
-    """Return a text with `\\n` for the line breaks that its strings cannot hold."""
+    """Return a text with `\\n` in place of line breaks in strings, which cannot hold them."""
     for _ in range(_BROKEN):
         quote = next(
             (t for t in tokens(text) if t.kind == "operator" and t.text in ('"', "'")), None
@@ -169,12 +169,12 @@ def _rejoined(text: str) -> str:
 def _closed(text: str) -> str:
     """Return a text in which docstrings of one line end with as many quotes as they begin with.
 
-    Small models drop one of three that are escaped in JSON.
+    Small models drop one of three quotes that are escaped in JSON.
     """
     return _HALF_CLOSED.sub(r'\1"""', text)
 
 
-_BROKEN = 20  # strings of a text that are fixed; each costs another look at all of it
+_BROKEN = 20  # strings of a text that are fixed; each costs another pass over all of it
 _OF_TEXTS: dict[str, Callable[[str], str]] = {
     TAGS: _untagged,
     ESCAPES: _unescaped,
@@ -187,13 +187,13 @@ _OF_TEXTS: dict[str, Callable[[str], str]] = {
 
 
 def is_patch(text: str) -> bool:
-    """Whether a text begins as a patch of files does, whatever they hold."""
+    """Return whether a text begins like a patch, whatever the files hold."""
     head = r"\*\*\* Begin Patch|diff --git |--- \S.*\n\+\+\+ \S.*\n@@ "
     return re.match(head, text.lstrip()) is not None
 
 
 def is_diff(text: str) -> bool:
-    """Whether a text is a diff rather than a file."""
+    """Return whether a text is a diff rather than a file."""
     if is_patch(text):
         return True
     lines = text.strip().split("\n")
@@ -203,7 +203,7 @@ def is_diff(text: str) -> bool:
 
 
 def _unfenced(lines: list[str]) -> list[str] | None:
-    """Return the lines within fences; one of the two may be lacking."""
+    """Return the lines within fences; one of the two fences may be missing."""
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if not filled:
         return None
@@ -248,7 +248,7 @@ def _undiffed(lines: list[str], new: bool) -> list[str] | None:
         return None
     rest = [line for line in body if line.strip() and line[0] not in "+-"]
     spaced = bool(rest) and all(line.startswith(" ") for line in rest)
-    # A diff's context is moved by a column; models often leave it where it was.
+    # A diff indents context by a column; models often do not.
     odd = spaced and (len(rest[0]) - len(rest[0].lstrip())) % 2 == 1
     found = []
     for line in body:
@@ -259,16 +259,16 @@ def _undiffed(lines: list[str], new: bool) -> list[str] | None:
     return found
 
 
-# Other ways in which models write an edit: blocks between conflict markers, calls of a tool.
+# Other notations of an edit: blocks between conflict markers, and tool calls.
 #
-# They stand where a new text should, so they would become the file. What is read here are pairs
-# of a search text and a new one, as in any edit.
+# Models write them where a new text should be, so they would become the file. They are read as
+# pairs of a search text and a new one, as in any edit.
 
 # Those of aider, Cline and Git, in capitals or not; models vary how many characters there are.
 _BEGIN = re.compile(r"[ \t]*(?:<{5,9}(?:[ \t].*)?|-{5,9}[ \t]*SEARCH[ \t>]*)", re.IGNORECASE)
 _MIDDLE = re.compile(r"[ \t]*={5,9}[ \t]*")
 _END = re.compile(r"[ \t]*(?:>{5,9}(?:[ \t].*)?|\+{5,9}[ \t]*REPLACE[ \t>]*)", re.IGNORECASE)
-_BASE = re.compile(r"[ \t]*\|{5,9}(?:[ \t].*)?")  # what both sides come from, by Git
+_BASE = re.compile(r"[ \t]*\|{5,9}(?:[ \t].*)?")  # Git's common ancestor of both sides
 _PLACE = re.compile(r"[ \t]*(?::(?:start|end)_line:.*|-{5,9})[ \t]*")  # by Roo, above the search
 
 _SEARCH = ("search", "old_str", "old_string", "old_text", "old", "find")
@@ -294,14 +294,14 @@ class Blocks:
     around: tuple[tuple[str, ...], ...]
 
     def other(self, file: str) -> list[str]:
-        """Return the other lines but for what goes with blocks: fences, the name of the file."""
+        """Return the other lines except what goes with blocks: fences, the name of the file."""
         lines = (line.strip() for part in self.around for line in part)
         return [line for line in lines if line and not is_fence(line) and not is_path(line, file)]
 
     def resolved(self, old: str) -> str | None:
-        """Return the text with what is new in place of each block; None if that is not known.
+        """Return the text with each block replaced by its new side; None if that is not known.
 
-        Of sides that a version control names, the one that the old file lacks is new.
+        Of the two sides of a version-control conflict, the one that the old file lacks is new.
         """
         lines = list(self.around[0])
         for block, after in zip(self.blocks, self.around[1:], strict=True):
@@ -313,7 +313,7 @@ class Blocks:
 
 
 def find(edit: Edit, old: str) -> Blocks | None:
-    """Return the blocks that an edit holds; None where it holds none, or the old file does too."""
+    """Return the blocks that an edit holds; None if it holds none, or the old file has some too."""
     if is_marked(old):
         return None
     text = edit.replace
@@ -327,12 +327,12 @@ def find(edit: Edit, old: str) -> Blocks | None:
 
 
 def is_marked(text: str) -> bool:
-    """Whether conflict markers stand in a text, each on a line of its own, or the first alone."""
+    """Return whether a text has conflict markers on lines of their own: a first, or two others."""
     return _has(_BEGIN, text) or (_has(_MIDDLE, text) and _has(_END, text))
 
 
 def calls(text: str) -> list[tuple[str | None, str]] | None:
-    """Return the edits of a call of a tool, as JSON; a search text of None: the whole file."""
+    """Return the edits of a tool call in JSON; a search text of None means the whole file."""
     plain = without(text, FENCES, True).strip()
     if not plain.startswith(("{", "[")):
         return None
@@ -386,10 +386,10 @@ def _read(lines: Sequence[str], old: str) -> Blocks | None:
 
 
 def _block(head: str, lines: Sequence[str], old: str) -> Block | None:
-    """Read what is between the first and the last marker; None where none parts it.
+    """Return the block between a first and a last marker; None without a middle marker.
 
-    A heading may be underlined like the marker in the middle: as much as stands in the file is
-    searched.
+    A heading may be underlined like the middle marker, so the search text is the longest one that
+    the file holds.
     """
     parts = [n for n, line in enumerate(lines) if _MIDDLE.fullmatch(line)]
     if not parts:

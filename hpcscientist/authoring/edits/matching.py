@@ -1,7 +1,8 @@
-"""Where the lines of a search text stand in a file, on one level of reading.
+"""Where the lines of a search text occur in a file, at one level of tolerance.
 
-Each level takes what the one before takes, and more: other white space at the ends of lines;
-other indentation; blank lines that only one of the two holds.
+Each level accepts what the one before accepts, and more: other white space at the ends of lines;
+other indentation; blank lines that only one of the two holds. Exact search, markers of omitted
+lines, and new texts of whole files are here too.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from hpcscientist.authoring.edits.outcome import Changed, Matched, Refusal
 
 LEVELS: tuple[Matched, ...] = ("white space", "indentation", "blank lines")
 _MANY = 50  # places beyond which no more are looked for
-_TRIED = 20_000  # combinations of what stands before and after elided lines
+_TRIED = 20_000  # combinations of places for the lines before and after elided ones
 
 _Counted = Sequence[tuple[int, str]]  # the number of a line, from 0, and what is compared of it
 
 
 @dataclass(frozen=True)
 class Place:
-    """Each line of the search text that counts, with its line of the file, in order (from 0)."""
+    """A match: each line of the search text that counts, with its line of the file (from 0)."""
 
     pairs: tuple[tuple[int, int], ...]
 
@@ -56,7 +57,7 @@ def places(
 ) -> list[Place]:
     """Return the places, at most 50; `marked` lines of the search text stand for others.
 
-    Lines left out lie in the block that their neighbours are in: none of them is indented less.
+    Elided lines must lie in the block of their neighbours: none of them is indented less.
     """
     parts = _parts(_counted(search, level), marked)
     theirs = _counted(file, level)
@@ -65,7 +66,7 @@ def places(
     spots = [_spots(part, theirs) for part in parts]
     tried = prod(map(len, spots))
     if not tried or (len(parts) > 1 and tried > _TRIED):
-        return []  # what repeats so often tells no place
+        return []  # lines that repeat so often identify no place
     found: list[Place] = []
     for starts in _starts(parts, spots, theirs, file):
         pairs = [
@@ -98,7 +99,7 @@ def _parts(search: _Counted, marked: Sequence[int]) -> list[list[tuple[int, str]
 
 
 def _spots(part: _Counted, file: _Counted) -> list[int]:
-    """Return where in the file a part stands."""
+    """Return where in the file a part occurs."""
     wanted, there = [text for _, text in part], [text for _, text in file]
     return [
         start
@@ -127,7 +128,7 @@ def _starts(
 
 
 def _within(file: Sequence[str], before: int, after: int) -> bool:
-    """Whether the lines between two of the file are in the block these are in."""
+    """Return whether the lines between two lines of the file are in the same block as these."""
     between = [width(indent_of(line)) for line in file[before + 1 : after] if line.strip()]
     if not between:
         return True
@@ -136,7 +137,7 @@ def _within(file: Sequence[str], before: int, after: int) -> bool:
     return min(between) > head if opens else min(between) >= min(head, tail)
 
 
-# Lines that stand for others left out: `...`, `# ... existing code ...`, `# rest unchanged`.
+# Markers: lines that stand for elided ones: `...`, `# ... existing code ...`, `# rest unchanged`.
 
 _DOTS = re.compile(r"\.{3,}|…")
 _WHAT = (
@@ -161,7 +162,7 @@ _COMMENT = re.compile(r"\s*(?:#+|//+)\s?(.*)")
 
 
 def is_marker(line: str) -> bool:
-    """Whether a line says that lines are left out."""
+    """Return whether a line says that lines are left out."""
     comment = _COMMENT.fullmatch(line)
     text = (comment[1] if comment else line).strip()
     body = _DOTS.sub(" ", text).strip(" -=*<>[]()#:;,.")
@@ -173,7 +174,7 @@ def is_marker(line: str) -> bool:
 
 
 def markers(lines: Sequence[str], known: Collection[str]) -> list[int]:
-    """Return which lines are markers; a line that the file itself holds (`known`) is none."""
+    """Return the numbers of marker lines; a line that the file itself holds (`known`) is none."""
     return [
         number for number, line in enumerate(lines) if is_marker(line) and line.strip() not in known
     ]
@@ -182,8 +183,9 @@ def markers(lines: Sequence[str], known: Collection[str]) -> list[int]:
 def restored(new: Sequence[str], old: Sequence[str], marked: Sequence[int]) -> list[str] | Refusal:
     """Return the new lines with each marker replaced by the old lines that it stands for.
 
-    These stand between the lines before and after the marker, each of which must occur once
-    in the old text; where there is none, from its beginning or to its end.
+    They lie between the lines before and after the marker, each of which must occur once in the
+    old text. If there is no line before, they begin with the old text; if none after, they go to
+    its end.
     """
     new, marked = tight(new, marked)
     found: list[str] = []
@@ -208,7 +210,7 @@ def restored(new: Sequence[str], old: Sequence[str], marked: Sequence[int]) -> l
 def is_either(
     before: str | None, after: str | None, marked: Sequence[int], new: Sequence[str]
 ) -> bool:
-    """Whether a line beside a marker is a marker itself."""
+    """Return whether a line beside a marker is a marker itself."""
     told = {new[at] for at in marked}
     return before in told or after in told
 
@@ -223,13 +225,13 @@ def _beside(lines: Sequence[str], at: int, step: int) -> str | None:
 
 
 def _place(lines: Sequence[str], line: str, start: int) -> int | None:
-    """Return where a line stands, if once only (from `start` on)."""
+    """Return the number of a line that occurs only once, and not before `start`; else None."""
     places = [n for n, other in enumerate(lines) if other.rstrip() == line.rstrip()]
     return places[0] if len(places) == 1 and places[0] >= start else None
 
 
 def tight(lines: Sequence[str], marked: Sequence[int]) -> tuple[list[str], list[int]]:
-    """Return the lines without blank ones beside markers, and where the markers are then."""
+    """Return the lines without blank ones beside markers, and the markers' new numbers."""
     told = set(marked)
     kept: list[str] = []
     places: list[int] = []
@@ -244,7 +246,7 @@ def tight(lines: Sequence[str], marked: Sequence[int]) -> tuple[list[str], list[
     return kept, places
 
 
-# A search text that occurs as it stands, and a new text of a whole file.
+# Search texts that occur exactly, and new texts of whole files.
 
 _PROSE = (".md", ".rst", ".txt", ".html", ".xml", ".svg")  # files that may hold fences and tags
 _FILE_TAG = re.compile(r"\s*<(?:file|code|content|file_content|new_content|document)[\s>]")
@@ -254,8 +256,8 @@ _WORD = re.compile(r"[A-Za-z0-9_]")
 def find(text: str, search: str, new: str, python: bool) -> Changed | Refusal | None:
     """Return the changed text, why it is refused, or None if the search text does not occur.
 
-    An occurrence that cuts a word, a number or the indentation in two is none: `lr = 0.1` is
-    not found in `lr = 0.15`, nor in `min_lr = 0.1`.
+    An occurrence that cuts a word, a number or the indentation in two does not count: `lr = 0.1`
+    is not found in `lr = 0.15`, nor in `min_lr = 0.1`.
     """
     starts = [at for at in _occurrences(text, search) if is_whole(text, at, at + len(search))]
     if not starts:
@@ -282,7 +284,7 @@ def find(text: str, search: str, new: str, python: bool) -> Changed | Refusal | 
 
 
 def whole_file(old: str | None, new: str, file: str, python: bool) -> Changed | Refusal:
-    """Return a new text for a whole file, `old` being the present one."""
+    """Return a new text for a whole file; `old` is the current one."""
     text = new
     beside: tuple[str, ...] = ()
     if not file.endswith(_PROSE):
@@ -304,9 +306,9 @@ def whole_file(old: str | None, new: str, file: str, python: bool) -> Changed | 
 
 
 def _filled(new: list[str], old: list[str], marked: list[int]) -> list[str] | Refusal:
-    """Return a whole file with the lines that it leaves out.
+    """Return a new whole file with its elided lines restored.
 
-    It must begin and end as the old one does: what is before or after would be lost unsaid.
+    It must begin and end as the old one does; else lines before or after would be lost silently.
     """
     for step in (1, -1):
         first, other = (next((n for n in part[::step] if n.strip()), "") for part in (new, old))
@@ -319,7 +321,7 @@ def _filled(new: list[str], old: list[str], marked: list[int]) -> list[str] | Re
 
 
 def is_whole(text: str, at: int, end: int) -> bool:
-    """Whether the text from `at` to `end` cuts no word, number or indentation in two."""
+    """Return whether the text from `at` to `end` cuts no word, number or indentation in two."""
     if _cuts(text, at) or _cuts(text, end):
         return False
     line = text.rfind("\n", 0, at) + 1
@@ -345,7 +347,7 @@ def _occurrences(text: str, search: str) -> Iterator[int]:
 
 
 def _full(text: str, search: str, new: str) -> str | Refusal:
-    """Return the new text with the lines that it leaves out, as the search text has them."""
+    """Return the new text with its elided lines, taken from the search text."""
     lines, old = new.split("\n"), search.split("\n")
     marked = markers(lines, {line.strip() for line in text.split("\n")})
     full = restored(lines, old, marked) if marked else lines
@@ -353,7 +355,7 @@ def _full(text: str, search: str, new: str) -> str | Refusal:
 
 
 def _chosen(text: str, at: int, end: int, new: str) -> str | Refusal:
-    """Return the Python text with `new` put in as it stands, unless that breaks it alone."""
+    """Return the Python text with `new` put in, changed only if `new` as it stands breaks it."""
     literal = text[:at] + new + text[end:]
     if fault(text) is not None:
         return literal
@@ -375,7 +377,7 @@ def _chosen(text: str, at: int, end: int, new: str) -> str | Refusal:
 
 
 def _deleted(text: str, at: int, end: int) -> str:
-    """Return the text without a part; where that is whole lines, without their line end."""
+    """Return the text without a part; whole lines go with their line end."""
     line = text.rfind("\n", 0, at) + 1
     if not text[line:at].strip() and text[end : end + 1] == "\n" and text[end - 1] != "\n":
         return text[:line] + text[end + 1 :]
@@ -383,7 +385,10 @@ def _deleted(text: str, at: int, end: int) -> str:
 
 
 def _indented(text: str, at: int, end: int, new: str) -> str | None:
-    """Return new lines with the indentation that the one line searched for was quoted without."""
+    """Return the new lines with the indentation that the single searched line was quoted without.
+
+    None if that is not the case.
+    """
     line = text.rfind("\n", 0, at) + 1
     indent = text[line:at]
     first, *rest = new.split("\n")
@@ -393,7 +398,7 @@ def _indented(text: str, at: int, end: int, new: str) -> str | None:
 
 
 def _fixed(text: str, at: int, end: int, new: str) -> Iterator[str]:
-    """Yield the new text without what models add to it by oversight."""
+    """Yield the new text without what models add to it by mistake."""
     line = text.rfind("\n", 0, at) + 1
     indent = text[line:at]
     if indent and not indent.strip() and new.startswith(indent):
@@ -410,7 +415,7 @@ def _fixed(text: str, at: int, end: int, new: str) -> Iterator[str]:
 def _bare(new: str, file: str, python: bool) -> tuple[str, tuple[str, ...]]:
     """Return a whole file without fences, line numbers and talk around them.
 
-    Python is what compiles; what the text is that does not, other files do not tell.
+    Of Python, the version that compiles is taken; other files offer no such test.
     """
     if not python:
         return _bare_data(new, file)
@@ -430,10 +435,10 @@ def _bare(new: str, file: str, python: bool) -> tuple[str, tuple[str, ...]]:
 
 
 def _told(new: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text that compiles, without JSON's escapes if all of its code is behind these.
+    """Return a text that compiles, without JSON escapes if these hide all of its code.
 
-    A file on one line that begins with a comment is a comment to its end, and one in quotation
-    marks a string.
+    Such a file is one line: all of it is a comment if it begins with one, or a string if it is in
+    quotation marks.
     """
     line = new.strip()
     if "\n" not in line and "\\n" in line and line.startswith(("#", '"')):
@@ -444,7 +449,7 @@ def _told(new: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _bare_data(new: str, file: str) -> tuple[str, tuple[str, ...]]:
-    """Return a file of data without the fences or the tag around it."""
+    """Return a data file without the fences or the tag around it."""
     if _FILE_TAG.match(new) and (plain := without(new, TAGS, True)) != new:
         return plain.rstrip("\n") + "\n", (TAGS,)
     lines = new.strip("\n").split("\n")

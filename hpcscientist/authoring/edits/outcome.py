@@ -1,4 +1,4 @@
-"""What comes of edits: the changed files with notes on how each was matched, or a refusal."""
+"""The outcome of edits: changed files with notes on how each edit was matched, or a refusal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Matched = Literal[
 
 
 class EditError(Record):
-    """Why an edit was rejected, in one line; `near` lists the lines it may have meant.
+    """Why an edit was rejected, in one line; `near` lists lines that it may have meant.
 
-    `edit` is its place in the list, from 1; `of` is how many there were.
+    `edit` is its place in the list of edits, from 1; `of` is the list's length.
     """
 
     file: str
@@ -31,7 +31,7 @@ class EditError(Record):
     of: int = 1
 
     def __str__(self) -> str:
-        """Return the explanation, with the near lines below it."""
+        """Return the reason, with the near lines below it."""
         which = f" edit {self.edit} of {self.of}:" if self.of > 1 else ""
         return "\n".join(
             [f"{self.file}:{which} {self.reason}", *(f"    {line}" for line in self.near)]
@@ -39,11 +39,11 @@ class EditError(Record):
 
 
 class Note(Record):
-    """How an edit was matched: at which lines of the file as it then was (from 1, inclusive).
+    """How an edit was matched, and at which lines of the file at that time (from 1, inclusive).
 
-    `matched` is the loosest reading that was needed. `beside` names what was undone besides:
-    elided lines, line numbers, diff markers, fences. A new text of a whole file has `first` 1
-    and as `last` the number of lines it replaces, 0 for a new file.
+    `matched` is the level of tolerance that was needed. `beside` names what else was undone:
+    elided lines, line numbers, diff markers, fences. For a new text of a whole file, `first` is 1
+    and `last` is the number of lines that it replaces, 0 for a new file.
     """
 
     file: str
@@ -62,7 +62,7 @@ class Applied(Record):
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a text cannot be edited so: one line, and lines to look at."""
+    """Why an edit is refused, in one line, and lines of the file to look at."""
 
     reason: str
     near: tuple[str, ...] = ()

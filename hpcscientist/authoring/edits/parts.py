@@ -1,9 +1,10 @@
-"""One part of a file written anew: a function below its own first line, a constant after its name.
+"""Parts: a function or constant of a file that a model writes anew, after a given beginning.
 
-Small models break code that they write into strings of JSON, and change what others call. Here a
-grammar has them name the parts that change, and each is written in a fence that begins with what
-stays: the line with the function's name and parameters. Of what they write, the part itself is
-taken, and new definitions that it uses; the rest of the file, which they like to invent, is not.
+Small models break code that they write into JSON strings, and change signatures that other code
+calls. So a grammar makes them name the parts that change, and they write each part in a fence that
+begins with what stays: the line with the function's name and parameters. From a reply, the part
+itself and the new definitions that it uses are taken. The rest of the file, which small models
+often invent, is not.
 """
 
 from __future__ import annotations
@@ -24,24 +25,25 @@ _METHOD = re.compile(r"(?:@.*\n)*(?:async )?def +\w+\( *(?:self|cls)\b")
 
 
 def is_writable(unit: Unit) -> bool:
-    """Whether a unit is a part that is written by itself: it has a name of its own."""
+    """Return whether a unit can be written as a part: it has a name of its own."""
     return unit.name not in (IMPORTS, SETTINGS, MAIN) and " " not in unit.name
 
 
 def outermost(label: str) -> str:
-    """Return the label of the class that a method's label is of; of others the label itself."""
+    """Return the label of a method's class; for other labels, the label itself."""
     file, _, name = label.rpartition(": ")
     return f"{file}: {name.partition('.')[0]}"
 
 
 def head(unit: Unit, files: Mapping[str, str]) -> str:
-    """Return how a unit begins, whatever it becomes: a function without its docstring, which may
-    say that nothing is done, and a constant without its value.
+    """Return the beginning of a unit that stays: a function's header, or a constant's name.
+
+    A function's docstring is left out, because it may say that the function does nothing.
     """
     text = unit.text(files)
     try:
         (node, *_) = syntax_tree(text).body
-    except (*UNREADABLE, ValueError):  # a text within it stands further left than its first line
+    except (*UNREADABLE, ValueError):  # a string in it is indented less than its first line
         return text.partition("\n")[0] + "\n"
     stays: ast.AST | None = getattr(node, "value", None)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -61,15 +63,15 @@ def head(unit: Unit, files: Mapping[str, str]) -> str:
 def source(
     reply: str, begun: str, name: str, known: Collection[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a part's new code, and the new definitions of its file that this uses.
+    """Return a part's new code, and the new definitions for its file that it uses.
 
-    `begun` is what the reply goes on from, `known` are the names that the file has already.
+    `begun` is the beginning that the reply continues; `known` are the names that the file has.
     """
     answer = strip_reasoning(reply)
-    answer = reply if answer == reply.strip() else answer  # its first line is indented
+    answer = reply if answer == reply.strip() else answer  # keeps its first line's indentation
     block = _BLOCK.search(answer)
     if block is not None and _DEFINES.match(block["code"].lstrip()):
-        code = block["code"]  # of a server that takes no beginning
+        code = block["code"]  # the server does not continue a given beginning
     else:
         code = begun + re.split(r"^ {0,3}`{3,}", answer, maxsplit=1, flags=re.M)[0]
     chunks = list(_chunks(code))
@@ -81,7 +83,7 @@ def source(
         kept += more
         wanted = "\n".join([own, *kept])
         rest = [chunk for chunk in rest if chunk not in more]
-    # A method brings methods along where these are ones.
+    # New methods go with a method into its class.
     methods = [chunk for chunk in kept if "." in name and _METHOD.match(chunk)]
     beside = tuple(_lines(chunk) for chunk in kept if chunk not in methods)
     return "\n".join(map(_lines, [own, *methods])), beside
@@ -92,7 +94,7 @@ def _lines(code: str) -> str:
 
 
 def _readable(constant: str) -> str:
-    """Return the first lines of a constant that can be read by themselves."""
+    """Return the fewest first lines of a constant that parse by themselves."""
     lines = constant.split("\n")
     for count in range(1, len(lines) + 1):
         if _is_readable("\n".join(lines[:count])):
@@ -101,7 +103,7 @@ def _readable(constant: str) -> str:
 
 
 def _chunks(code: str) -> Iterator[str]:
-    """Yield the statements of a file, by their indentation: the code need not be readable."""
+    """Yield the statements of a file by their indentation; the code need not parse."""
     chunk: list[str] = []
     for line in code.split("\n"):
         begins = line[:1] not in ("", " ", "\t", "#", ")", "]", "}", "@", '"', "'")

@@ -1,9 +1,8 @@
-"""Edits by unit: a function, a class, a method, a constant or the imports of a file, by its name.
+"""Edits by unit: a function, class, method, constant or the imports of a file, given by name.
 
-Small models copy text that is to be searched for wrongly; a name out of a list they get right, and
-a schema can hold them to the list. What the new code defines takes the place of what the file has
-by that name, and what is new comes beside the unit that the edit names: code that repeats more
-than its unit does no harm.
+Small models copy search texts wrongly. They get a name from a list right, and a schema can hold
+them to the list. What the new code defines replaces what the file has by that name; what is new is
+added beside the unit that the edit names. So code that repeats more than its unit does no harm.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A part of a file: its lines, from 1, both inclusive, and the white space before them.
+    """A part of a file: its lines, from 1, both inclusive, and their indentation.
 
-    `name` is one such as `train`, `Net.forward`, `LEARNING_RATE` or `lines 8-20` (what has no
-    name), or one of the constants of this module: all imports, all constants that follow each
-    other, what runs if the file is run, and the whole file.
+    `name` is one such as `train`, `Net.forward`, `LEARNING_RATE` or `lines 8-20` (code without a
+    name). Or it is a constant of this module: IMPORTS (all imports), SETTINGS (from the first
+    constant to the last), MAIN (what runs if the file is run), or WHOLE (the whole file).
     """
 
     file: str
@@ -45,28 +44,30 @@ class Unit:
 
     @property
     def label(self) -> str:
-        """What an edit names the unit by."""
+        """The label by which an edit names the unit."""
         return f"{self.file}: {self.name}"
 
     @property
     def length(self) -> int:
-        """How many lines it has."""
+        """The number of its lines."""
         return self.last - self.first + 1
 
     @property
     def owner(self) -> str:
-        """The class that a method is of; "" of what is no method."""
+        """The class of a method; "" for other units."""
         return self.name.rpartition(".")[0]
 
     def text(self, files: Mapping[str, str]) -> str:
-        """Return its lines, as if it were indented in no way."""
+        """Return its lines without their common indentation."""
         lines = files.get(self.file, "").split("\n")[self.first - 1 : self.last]
         return textwrap.dedent("\n".join(lines))
 
 
 def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
-    """Return the units of a file; the whole file alone of one that is not there, is no Python or
-    cannot be read.
+    """Return the units of a file.
+
+    If it does not exist, is empty or not Python, or cannot be parsed, the whole file is the only
+    unit.
     """
     tree = _tree(text) if text is not None and is_python(file) else None
     if text is None or tree is None or not tree.body:
@@ -81,7 +82,7 @@ def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
     constants = [node for node in tree.body if _constant(node)]
     if len(constants) > 1:
         found.append(Unit(file, SETTINGS, constants[0].lineno, _end(constants[-1])))
-    # A line that two statements share is neither's.
+    # A line that two statements share belongs to neither.
     ends = Counter(line for node in tree.body for line in {_first(node), _end(node)})
     for node in tree.body:
         if (
@@ -99,17 +100,17 @@ def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
                 for m in node.body
                 if isinstance(m, _FUNCTION)
             ]
-    last_of = {unit.name: unit for unit in found}  # of what is defined twice, the last one counts
+    last_of = {unit.name: unit for unit in found}  # the last of several definitions counts
     return tuple(unit for unit in found if last_of[unit.name] is unit)
 
 
 def units_in(files: Mapping[str, str], names: Iterable[str]) -> tuple[Unit, ...]:
-    """Return the units of some files, that need not be there."""
+    """Return the units of some files, which need not exist."""
     return tuple(unit for name in names for unit in units_of(name, files.get(name)))
 
 
 def find_unit(label: str, units: Sequence[Unit]) -> Unit | None:
-    """Return the unit that a label means; None where it means none, or more than one."""
+    """Return the unit that a label means; None if it means none, or more than one."""
     wanted = " ".join(label.split())
     exactly = next((unit for unit in units if unit.label == wanted), None)
     if exactly is not None:
@@ -130,7 +131,10 @@ def unit_at(line: int, file: str, units: Sequence[Unit]) -> Unit | None:
 
 
 def unit_like(text: str, file: str, units: Sequence[Unit], files: Mapping[str, str]) -> Unit | None:
-    """Return the smallest unit of a file that shares most lines with a text; None: none does."""
+    """Return the unit of a file that shares most lines with a text, the smallest of equals.
+
+    None if no unit shares any.
+    """
     said = {line.strip() for line in text.split("\n") if line.strip()}
 
     def shared(unit: Unit) -> int:
@@ -144,7 +148,7 @@ def unit_like(text: str, file: str, units: Sequence[Unit], files: Mapping[str, s
 def apply_unit(
     files: Mapping[str, str], edit: UnitEdit, editable: Iterable[str]
 ) -> tuple[str, Changed] | Refusal:
-    """Return the file that an edit is of and what becomes of it, or why nothing does."""
+    """Return the file that an edit changes and the change, or why the edit is refused."""
     units = units_in(files, editable)
     unit = find_unit(edit.unit, units)
     if unit is None:
@@ -167,7 +171,7 @@ def apply_unit(
 
 
 def without_idle_imports(old: str, new: str) -> str:
-    """Return a new text without imports that the old one lacks and of which nothing is used.
+    """Return a new text without unused imports that the old one lacks.
 
     Small models import what they know, whether it can be imported here or not.
     """
@@ -197,7 +201,7 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Merge:
-    """New code on its way into a file: lines by the line before which they come."""
+    """A merge of new code into a file, as replaced units and lines inserted before a line."""
 
     old: str
     unit: Unit
@@ -206,14 +210,14 @@ class _Merge:
     _inserted: list[tuple[int, Sequence[str]]] = field(default_factory=list)
 
     def with_code(self, code: str, action: str) -> str | Refusal:
-        """Return the file's new text."""
+        """Return the file's new text, or why the code is refused."""
         unit, adds = self.unit, action == "add"
         code = textwrap.dedent(code).strip("\n")
         if not code.strip():
             return Refusal("the code is empty; write the whole unit")
         tree = _tree(code)
         known = {line.strip() for line in self.old.split("\n")}
-        # Beside definitions a marker stands for the rest of the file, which stays anyway.
+        # Outside definitions a marker stands for the rest of the file, which stays anyway.
         inside = [code] if tree is None else map("\n".join, _definitions(code, tree))
         if any(matching.markers(text.split("\n"), known) for text in inside):
             return Refusal("the code leaves lines out; write the whole unit from its first line on")
@@ -249,7 +253,7 @@ class _Merge:
                 self._import(piece)
             elif known is not None:
                 self._replaced[known.name] = piece.lines
-            elif not _is_text(piece.node):  # a docstring is the file's
+            elif not _is_text(piece.node):  # a lone string is the file's docstring, which stays
                 new.append(piece)
         if unnamed and new:
             self._replaced[unit.name] = [line for piece in new for line in piece.lines]
@@ -261,20 +265,20 @@ class _Merge:
                 self._add(unit, piece.lines)
 
     def _comes_early(self, node: ast.stmt) -> bool:
-        """Whether code belongs before all functions: so that each can use it when it is made."""
+        """Return whether code belongs before all functions, so that their headers can use it."""
         if self.unit.owner and not isinstance(node, _FUNCTION):
             return True
         return bool(_constant(node)) and not self._uses_functions(node)
 
     def _is_whole(self, pieces: Sequence[_Piece]) -> bool:
-        """Whether code for a function is none of its body alone."""
+        """Return whether code for a function is more than its body alone."""
         nodes = [piece.node for piece in pieces]
         return any(isinstance(node, _DEFINITION) for node in nodes) or all(
             isinstance(node, _IMPORT) or self._known(node) for node in nodes
         )
 
     def _unwrapped(self, pieces: list[_Piece]) -> list[_Piece]:
-        """Return the methods of a class of which the code shows only these."""
+        """Return the pieces, with a class that shows only some of its methods replaced by these."""
         owner = self.unit.owner
         shown = [p for p in pieces if isinstance(p.node, ast.ClassDef) and p.node.name == owner]
         if not owner or len(shown) != 1:
@@ -352,7 +356,7 @@ def _definitions(code: str, tree: ast.Module) -> list[list[str]]:
 
 
 def _name(node: ast.stmt) -> str | None:
-    """Return the name that a statement of a module gives a value, or MAIN."""
+    """Return the name that a module's statement binds, or MAIN; None if there is none."""
     if isinstance(node, _DEFINITION):
         return node.name
     if isinstance(node, ast.If) and "__name__" in ast.dump(node.test):
@@ -408,7 +412,7 @@ def _indent(text: str, node: ast.stmt) -> str:
 
 
 def _indented(lines: Sequence[str], indent: str) -> list[str]:
-    """Return lines further in; but for those within strings, which would change."""
+    """Return lines indented further, except those within strings, which would change."""
     inside = _within_strings("\n".join(lines)) if indent else frozenset()
     return [
         f"{indent}{line}" if line.strip() and number not in inside else line
@@ -417,7 +421,7 @@ def _indented(lines: Sequence[str], indent: str) -> list[str]:
 
 
 def _within_strings(code: str) -> frozenset[int]:
-    """Return the lines that a string's first line precedes; a docstring's may be moved."""
+    """Return the lines of strings after their first; those of docstrings may be moved."""
     tree = _tree(code) or ast.Module([], [])
     texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return frozenset(

@@ -1,1 +1,1 @@
-"""What a reviewer can say of code: concept by concept, with evidence, and by signs."""
+"""Code review: a model judges code concept by concept, beside checks that need no model."""

@@ -1,9 +1,10 @@
-"""The advisor (AI-Researcher, arXiv 2505.18705, 3.2 and A.5): does the code do what the idea says?
+"""The advisor: a model reviews whether the code does what the idea says.
 
-A reviewer compares code and idea concept by concept, and must tell a method that is carried out
-from one that is only pretended. Here each judgement is structured, what it claims is verified
-(`evidence`), several independent judgements are merged, and what can be found without a model
-(`red_flags`, and whether the predictions are the reference's) stands beside them.
+As in AI-Researcher (arXiv 2505.18705, 3.2 and A.5), a reviewer compares code and idea concept by
+concept, and must tell a method that is carried out from one that is only pretended. Here each
+judgement is structured, its claims are verified (`verdicts.Evidence`), and several independent
+judgements are merged. What needs no model is added: `red_flags`, and whether the predictions are
+the reference's.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 ROUND = 100  # ordinals of an attempt's judgements: ROUND * attempt + judge, from 1
 _FIELD, _ADVICE = 1500, 600  # characters
-_ADVISED, _SIGNS = 3, 5  # pieces of advice, and signs, that the coder is told
+_ADVISED, _SIGNS = 3, 5  # pieces of advice, and signs, that the coder gets
 _SAME = (
     "The predictions are exactly those of the unchanged reference with the same seed, so nothing "
     "was done: the method must act on the predictions."
@@ -60,14 +61,14 @@ _SAME = (
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What can be told of an attempt without a model."""
+    """What is known of an attempt without a model."""
 
     evidence: Evidence
     signs: tuple[Sign, ...]
 
 
 class Advisor:
-    """Has `judges` judgements made of an attempt's code; without a `client` none."""
+    """An advisor; it asks `client` for `judges` judgements of an attempt, or for none without."""
 
     def __init__(self, client: RoleClient | None, recipe: Recipe, judges: int) -> None:
         self._client, self._judges = client, judges
@@ -76,12 +77,12 @@ class Advisor:
     async def review(
         self, brief: Brief, attempt: int, files: Mapping[str, str], same_as_reference: bool
     ) -> CodeReview:
-        """Return what the judgements of an attempt come to; see `CodeReview`.
+        """Return the merged judgements of an attempt; see `CodeReview`.
 
-        They are asked for at once, stage `advise`, ordinal ROUND * attempt + judge, each with a
-        seed of its own. Those that cannot be had are left out; where there is none, the review
-        is not `judged`, and finds nothing but what needs no model: that the predictions are the
-        reference's, or that its text proves that the code is. Raises EndpointError.
+        They are asked for in parallel, stage `advise`, ordinal ROUND * attempt + judge, each with
+        its own seed. Those without a usable reply are left out. If none is left, the review is
+        not `judged` and says only what needs no model: which signs there are, and whether the
+        predictions, or the code as its source proves, are the reference's. Raises EndpointError.
         """
         seen = await asyncio.to_thread(self._look, dict(files))
         concepts = wanted(brief)
@@ -147,11 +148,11 @@ class Advisor:
         seen: _Seen,
         same_as_reference: bool,
     ) -> Prompt:
-        """Show idea, concepts and code.
+        """Return the question, with idea, concepts and code.
 
-        Too long, it goes without the patch, whose new lines are marked in the code; then without
-        formulas and code of the concepts, the last first; then without files that are as in the
-        reference, and at last without the details of the idea.
+        One that is too long drops the patch, whose new lines are marked in the code; then formulas
+        and code of the concepts, the last first; then files that are as in the reference; and last
+        the details of the idea.
         """
         of, diff = brief.idea.proposal, tame(patch(self._reference, files))
         states = {name: self._file_state(name, text) for name, text in sorted(files.items())}
@@ -200,7 +201,7 @@ def _plan_fields(brief: Brief) -> tuple[tuple[str, str], ...]:
 
 
 def _advice(replies: list[ReviewReply], signs: tuple[Sign, ...], same_as_reference: bool) -> str:
-    """Return what the coder is told, the surest first; the order of the replies plays no part."""
+    """Return the coder's advice, the surest first; the order of the replies has no effect."""
     told = [_SAME] if same_as_reference else []
     told += [f"{sign}." for sign in signs[:_SIGNS]]
     ranked = sorted((_correctness(reply), line(reply.advice, _ADVICE)) for reply in replies)
@@ -209,12 +210,12 @@ def _advice(replies: list[ReviewReply], signs: tuple[Sign, ...], same_as_referen
 
 
 def _correctness(reply: ReviewReply) -> float:
-    """A judgement's mark: its expectation where that is known."""
+    """Return a judgement's mark: its expectation if that is known."""
     return reply.expectation("correctness") or reply.correctness
 
 
 def _limits(concepts: Sequence[Wanted], files: Iterable[str]) -> Limits:
-    """Allow one check of each concept, in files that there are."""
+    """Return limits that allow one check of each concept, in existing files."""
     names = tuple(dict.fromkeys(concept.name for concept in concepts))
     return {
         "checks": Limit(least=len(names), most=len(names)),
@@ -224,7 +225,7 @@ def _limits(concepts: Sequence[Wanted], files: Iterable[str]) -> Limits:
 
 
 class AdviseStage(Stage[Advisor]):
-    """Reviews of code, once a version that runs."""
+    """The stage that reviews code, once per version that runs."""
 
     name = "advise"
     kinds = (Kind("advise", "review", ReviewReply),)
@@ -234,8 +235,8 @@ class AdviseStage(Stage[Advisor]):
         return settings.authoring.advice_rounds > 0
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks: a first review, and another after each time its findings went
-        back; a version that was fixed after all seeds were asked for is reviewed again.
+        """Return how often the stage asks: for a first review, and again each time its findings
+        went back. A version that was fixed after all seeds were asked for is reviewed again.
         """
         settings, authoring = expected.settings, expected.settings.authoring
         rounds, reviews = authoring.advice_rounds, settings.ideas * authoring.judges
@@ -243,11 +244,11 @@ class AdviseStage(Stage[Advisor]):
         return (Calls("advise", reviews * (1 + min(1, rounds)), reviews * most * TRIES),)
 
     def open(self, means: Means) -> Advisor:
-        """Return who reviews."""
+        """Return the advisor."""
         return Advisor(means.client("review"), means.recipe, means.settings.authoring.judges)
 
     async def weigh(self, opened: Advisor, sample: Sample) -> None:
-        """Review the reference as if it were an idea's code. Completing it is the coder's."""
+        """Ask for a review of the reference as if it were an idea's code."""
         await opened.review(sample.brief, 1, sample.recipe.reference, False)
 
 

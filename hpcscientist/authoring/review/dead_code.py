@@ -1,4 +1,4 @@
-"""Code that is there and does nothing: switched off, behind a return, or never reached."""
+"""Code that never runs: switched off, behind a return, or never reached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcscientist.authoring.review.reachability import Program
 
-# Why code never runs. Nothing of the code itself is quoted: it would speak to the reviewer.
+# Why code never runs. The code itself is not quoted, because it could address the reviewer.
 NEVER = "is switched off: its condition is never true"
 ALWAYS = "is switched off: the other case is always taken"
 EMPTY = "is switched off: its loop is over nothing"
@@ -32,9 +32,9 @@ class Idle:
 
 
 def switches(program: Program) -> dict[str, Any]:
-    """Return the names that a program sets once, to a constant, and nowhere else.
+    """Return the names that a program sets exactly once, to a constant, and these constants.
 
-    Those of a program whose reach is not known are left out: it may set any name.
+    Empty if the program's reach is not known, because it may then set any name.
     """
     if not program.known:
         return {}
@@ -53,12 +53,12 @@ def switches(program: Program) -> dict[str, Any]:
 
 
 def is_off(test: ast.expr, constants: Mapping[str, Any]) -> bool:
-    """Whether a condition is always false."""
+    """Return whether a condition is always false."""
     return _value(test, constants) is False
 
 
 def idle(program: Program) -> list[Idle]:
-    """Return what never runs, in order of files and lines. Nothing is raised."""
+    """Return the code that never runs, in order of files and lines; never raises."""
     constants, found = switches(program), list[Idle]()
     for file, tree in program.trees.items():
         for node in ast.walk(tree):
@@ -79,7 +79,7 @@ def idle_lines(program: Program) -> dict[str, frozenset[int]]:
 
 
 def _off(node: ast.AST, constants: Mapping[str, Any]) -> Iterator[tuple[list[Any], str]]:
-    """Yield what one node switches off, and why."""
+    """Yield the code that one node switches off, and why."""
     if isinstance(node, ast.If | ast.While) and is_off(node.test, constants):
         yield node.body, NEVER
     elif isinstance(node, ast.If) and _value(node.test, constants) is True and node.orelse:
@@ -102,7 +102,7 @@ def _behind(block: list[Any]) -> Iterator[tuple[list[Any], str]]:
 
 
 def _value(test: ast.expr, constants: Mapping[str, Any]) -> bool | None:
-    """Return the truth of a condition where it is the same in each run."""
+    """Return the truth of a condition if it is the same in each run, else None."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.Name):
@@ -134,7 +134,7 @@ def _is_empty(sequence: ast.expr) -> bool:
 
 
 def _binds(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a node sets, be it as an attribute of a module."""
+    """Yield the names that a node may set, also as an attribute of a module."""
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
     elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):

@@ -1,8 +1,8 @@
-"""Whether two programs do the same, where their text alone proves it.
+"""Whether two programs do the same, as far as their source alone proves it.
 
 Comments, docstrings, annotations of functions, white space, consistent renaming, imports and
-constants that nothing uses, and definitions that nothing reaches change nothing that a run does.
-Two programs that differ in no more are the same; of others nothing is said.
+constants that nothing uses, and definitions that nothing reaches do not change a run. Two programs
+that differ only in these are the same; about others this module says nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def same_program(
     files: Mapping[str, str],
     reference_files: Mapping[str, str],
 ) -> bool:
-    """Whether a candidate surely does what the reference does. Nothing is raised."""
+    """Return whether a candidate surely does what the reference does; never raises."""
     for name in {*files, *reference_files}:
         if not name.endswith(".py") and files.get(name) != reference_files.get(name):
             return False
@@ -38,7 +38,7 @@ def same_program(
 
 
 def unread_constants(program: Program) -> list[tuple[str, str, ast.stmt]]:
-    """Return (file, name, statement) of constants of files that nothing reached reads."""
+    """Return (file, name, statement) of file-level constants that no reached code reads."""
     found = []
     for file, tree in program.trees.items():
         for statement in tree.body if program.known else []:
@@ -64,7 +64,7 @@ def constant_name(statement: ast.stmt) -> str | None:
 
 
 def _shapes(program: Program) -> dict[str, Any]:
-    """Return what runs of a program, by file, as nested tuples that can be compared."""
+    """Return the code of a program that runs, by file, as nested tuples that can be compared."""
     shaper = _Shaper(program)
     files = program.files if program.known else program.trees
     return {name: shaper.shape(program.trees[name]) for name in sorted(files)}
@@ -75,7 +75,7 @@ class _Shaper:
         self._program = program
         self._dead = {id(unit.node) for unit in program.unreached}
         self._dead |= {id(statement) for *_, statement in unread_constants(program)}
-        # Names by when they are first met: a consistent renaming changes nothing.
+        # Names are numbered in order of first use, so that a consistent renaming changes nothing.
         self._bound = _bound(program) if program.known else frozenset()
         self._numbers: dict[str, int] = {}
         self._switches = switches(program)
@@ -120,9 +120,9 @@ class _Shaper:
         return False
 
     def _is_unused(self, node: ast.Import | ast.ImportFrom) -> bool:
-        """Whether nothing uses what is imported from the standard library.
+        """Return whether an import is of the standard library and nothing uses it.
 
-        An import of another module may do something, be it only to be imported.
+        Importing any other module may have an effect.
         """
         used = self._program.mentioned
         if not self._program.known:
@@ -140,7 +140,7 @@ class _Shaper:
 
 
 def _bound(program: Program) -> frozenset[str]:
-    """Return the names that the program itself binds, other than by imports from elsewhere."""
+    """Return the names that the program itself binds, except by imports."""
     bound, imported = set[str](), set[str]()
     for tree in program.trees.values():
         for node in ast.walk(tree):
@@ -152,5 +152,5 @@ def _bound(program: Program) -> frozenset[str]:
                 bound.add(node.name)
             elif isinstance(node, ast.alias):
                 imported.update((node.asname or node.name, node.name))
-    # What is imported, keeps its name: it may be another file's, or a library's.
+    # Imported names are not renamed: they may be another file's, or a library's.
     return frozenset(bound - imported - set(dir(builtins)))

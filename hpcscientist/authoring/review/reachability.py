@@ -1,9 +1,9 @@
-"""Which definitions of a program are reached from its entry, as far as names tell.
+"""Which definitions of a program its entry reaches, as far as names show.
 
-Nothing is run. A definition counts as reached as soon as code that is reached mentions its name,
-be it as a name, an attribute or a text; so some that are never called pass for reached, and what
-is said not to be reached is not. A program that looks names up while it runs (`eval`, `globals`,
-`getattr` by a computed name, …) can reach anything, and nothing is said of it.
+Nothing is run. A definition counts as reached as soon as reached code mentions its name, as a
+name, an attribute or a string. So some definitions that are never called count as reached, but
+those reported as unreached surely are. A program that looks names up while it runs (`eval`,
+`globals`, `getattr` by a computed name, …) can reach anything, so nothing is reported for it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _DYNAMIC_ATTRIBUTES = frozenset(
     {"import_module", "__dict__", "getmembers", "run_path", "run_module", "exec_module"}
     | {"load_module", "f_globals", "f_locals", "attrgetter", "methodcaller", "__getattribute__"}
 )
-# What a command line or a configuration was parsed into: looking into it reaches no code.
+# Names of parsed command lines and configurations: a look-up in these reaches no code.
 _PARSED = frozenset(
     {"args", "arguments", "options", "opts", "namespace", "config", "cfg", "params", "settings"}
 )
-_TEXT = 500  # characters; a longer text names nothing
+_TEXT = 500  # characters; a longer string names nothing
 
 
 @dataclass(eq=False, slots=True)
 class Unit:
-    """A definition, or the statements of a file (`name` ""), and what its own code mentions."""
+    """A definition, or a file's own statements (`name` ""), and what its code mentions."""
 
     file: str
     name: str
@@ -50,10 +50,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The Python files of a program, and what its entry reaches; None where that is not known.
+    """The Python files of a program, and what its entry reaches, if that is `known`.
 
     `unreached` are the outermost definitions that nothing reaches; `mentioned` are the names
-    that reached code reads or calls; `files` those whose statements are reached.
+    that reached code reads or calls; `files` are those whose statements are reached.
     """
 
     trees: dict[str, ast.Module]
@@ -65,7 +65,7 @@ class Program:
 
 
 def read(files: Mapping[str, str], entry: str) -> Program | None:
-    """Read a program; None where a file of it cannot be parsed. Nothing is raised."""
+    """Return a program; None if one of its files cannot be parsed. Never raises."""
     try:
         trees = {
             name: syntax_tree(plain(text))
@@ -83,7 +83,7 @@ def read(files: Mapping[str, str], entry: str) -> Program | None:
         for unit in units
         if unit not in reached and unit.parent is not None and unit.parent in reached
     ) + tuple(
-        # All of a file that is never imported.
+        # The definitions of a file that is never imported.
         unit
         for unit in units
         if unit.file not in modules and unit.parent is not None and unit.parent.name == ""
@@ -92,7 +92,7 @@ def read(files: Mapping[str, str], entry: str) -> Program | None:
 
 
 def is_text(node: ast.AST) -> bool:
-    """Whether a node is a statement that is a constant alone, such as a docstring."""
+    """Return whether a statement is only a constant, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
@@ -141,7 +141,7 @@ def _take(unit: Unit, node: ast.AST) -> None:
 
 
 def _looks_up(function: str, arguments: list[ast.expr]) -> bool:
-    """Whether a call looks up names of the program that are not written in it."""
+    """Return whether a call looks up names of the program that it does not show."""
     first = arguments[0] if arguments else None
     if isinstance(first, ast.Name) and first.id in _PARSED:
         return False
@@ -199,12 +199,12 @@ def _is_reached(unit: Unit, reached: set[Unit], names: set[str]) -> bool:
     if node.name in names or node.decorator_list or special:
         return True
     of = unit.parent.node
-    # Whoever wrote the base class may call it by the base's name for it.
+    # The base class may call the method by its own name for it.
     return isinstance(of, ast.ClassDef) and bool(of.bases or of.keywords)
 
 
 def _names_file(unit: Unit, stem: str) -> bool:
-    """Whether a unit imports a file, or names it in a text (to run it as a program)."""
+    """Return whether a unit imports a file, or names it in a string (to run it as a program)."""
     return stem in unit.imports or any(stem in text for text in unit.texts)
 
 

@@ -1,9 +1,10 @@
 """Signs that code only looks as if it carried out an idea, found without running it.
 
-A reviewer is shown them beside the code, and the coder hears of them. Only what is certain, or as
-good as certain, is a sign: what is in the reference already is none, and nothing is said of a
-program that looks names up while it runs or cannot be parsed. That no sign is found proves
-nothing; a model judges, and the predictions are compared with the reference's.
+The reviewer sees the signs beside the code, and the coder gets them as advice. Only what is
+certain, or nearly certain, is a sign. What the reference also has is no sign. A program that
+cannot be parsed has none; in one that looks names up while it runs, nothing counts as unused. A
+lack of signs proves nothing: a model judges, and the predictions are compared with the
+reference's.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from hpcscientist.authoring.review.source import UNREADABLE
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.base import Record
 
-# What single pieces of code look like that pretend: predicates on parsed Python.
+# Predicates on parsed Python: how single pieces of code look that only pretend.
 
 _PREDICTED = re.compile(r"(y_)?(preds?|predictions?|predicted|y_?hat)(_(test|eval|val|labels?))?")
 _DRAWS = frozenset({"integers", "randint", "randrange", "rand", "random", "randn", "random_sample"})
 _CHOICES = frozenset({"choice", "choices"})
-_WEIGHTED = frozenset({"p", "weights", "cum_weights"})  # then it is the model that is asked
+_WEIGHTED = frozenset({"p", "weights", "cum_weights"})  # a choice with weights may be the model's
 _WRAPPERS = frozenset(
     {"list", "tuple", "array", "asarray", "int", "float", "str", "astype", "tolist", "tensor"}
 )
@@ -35,7 +36,7 @@ _EXITS = frozenset({"exit", "_exit", "abort", "quit"})
 
 
 def called(call: ast.Call) -> str:
-    """Return the last part of the name of what is called; "" where it has none."""
+    """Return the last part of the called name; "" if there is none."""
     function = call.func
     if isinstance(function, ast.Attribute):
         return function.attr
@@ -43,7 +44,7 @@ def called(call: ast.Call) -> str:
 
 
 def result_of(node: ast.AST, functions: Collection[str]) -> str | None:
-    """Return the name that a statement gives to what one of `functions` returns."""
+    """Return the variable that a statement sets to the result of one of `functions`, or None."""
     if not (isinstance(node, ast.Assign) and len(node.targets) == 1):
         return None
     target, value = node.targets[0], node.value
@@ -52,12 +53,12 @@ def result_of(node: ast.AST, functions: Collection[str]) -> str | None:
 
 
 def is_prediction(target: ast.AST) -> bool:
-    """Whether a variable is named as predictions are."""
+    """Return whether a variable has a usual name for predictions."""
     return isinstance(target, ast.Name) and bool(_PREDICTED.fullmatch(target.id.lower()))
 
 
 def is_drawn(value: ast.expr) -> bool:
-    """Whether a value is drawn at random, with nothing of a model in it."""
+    """Return whether a value is drawn at random, without any part of a model."""
     while True:
         if isinstance(value, ast.ListComp | ast.GeneratorExp):
             value = value.elt
@@ -82,7 +83,7 @@ def is_drawn(value: ast.expr) -> bool:
 
 
 def is_broad(kind: ast.expr | None) -> bool:
-    """Whether an `except` catches everything."""
+    """Return whether an `except` catches everything."""
     if isinstance(kind, ast.Tuple):
         return any(map(is_broad, kind.elts))
     name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", None)
@@ -90,7 +91,7 @@ def is_broad(kind: ast.expr | None) -> bool:
 
 
 def leaves(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler raises, or ends the program."""
+    """Return whether a handler raises, or ends the program."""
     return any(
         isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and called(node) in _EXITS)
         for node in ast.walk(handler)
@@ -98,7 +99,7 @@ def leaves(handler: ast.ExceptHandler) -> bool:
 
 
 def is_nought(term: ast.expr, constants: Mapping[str, Any]) -> bool:
-    """Whether a term is a product with the number 0."""
+    """Return whether a term is a product with the number 0."""
     if not (isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult)):
         return False
     return any(
@@ -116,18 +117,18 @@ def _is_zero(side: ast.expr, constants: Mapping[str, Any]) -> bool:
 
 
 class Figures:
-    """Finds figures of metrics that are written in the code; `metrics` are their names."""
+    """A finder of metrics' figures that are written in the code; `metrics` are their names."""
 
     def __init__(self, metrics: Iterable[str]) -> None:
         words = "|".join(sorted({re.escape(name) for name in metrics}, key=len, reverse=True))
         name = rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])"
         self._name = re.compile(name, re.IGNORECASE)
-        # Not "{:6.4f}" and not "%5.2f", which say how a figure is to be written.
+        # Not "{:6.4f}" and not "%5.2f", which only format a figure.
         between = r"[^A-Za-z\d%{]{0,12}"
         self._said = re.compile(rf"{name}{between}\d+\.\d+(?![\dA-Za-z])", re.IGNORECASE)
 
     def stated(self, node: ast.AST) -> bool:
-        """Whether a node states a metric's name beside a figure."""
+        """Return whether a node states a metric's name beside a figure."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return bool(self._said.search(node.value))
         if isinstance(node, ast.Dict):
@@ -159,7 +160,7 @@ _METRICS = ("accuracy", "acc", "loss", "f1", "auc", "precision", "recall", "rmse
 
 
 class Sign(Record):
-    """One sign: where it shows, and what it is, in one line."""
+    """One sign: its kind, its place, and its text in one line."""
 
     kind: Kind
     file: str
@@ -167,13 +168,13 @@ class Sign(Record):
     text: str
 
     def __str__(self) -> str:
-        """Return it with file and line."""
+        """Return the text after its file and line."""
         return f"{self.file}:{self.line}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A candidate and its reference; `old` holds the reference's code, node by node."""
+    """A candidate and its reference; `old` holds the reference's code as dumps of its nodes."""
 
     candidate: Program
     reference: Program
@@ -205,9 +206,9 @@ def find(
 ) -> tuple[Sign, ...]:
     """Return the signs in `files`, in order of files and lines; at most MOST.
 
-    `entry` is the file that is run, `metrics` the names of what is measured. Of files that are no
-    Python, or cannot be parsed, none. A program that does what the reference does has one sign
-    alone: that it is unchanged. Nothing is raised.
+    `entry` is the file that is run, `metrics` the names of what is measured. Files that are not
+    Python have no signs; if a Python file cannot be parsed, there are none at all. A program that
+    does what the reference does has one sign alone: that it is unchanged. Never raises.
     """
     candidate, original = read(files, entry), read(reference, entry)
     if candidate is None or original is None:
@@ -242,7 +243,7 @@ def _unread(pair: _Pair) -> Iterator[Sign]:
 
 
 def _unused(pair: _Pair) -> Iterator[Sign]:
-    """What a new function returns is given a name that nothing reads."""
+    """Yield a sign for each variable that gets a new function's result and is never read."""
     new = {
         unit.name.rpartition(".")[2]
         for unit in pair.new_units()
@@ -299,7 +300,7 @@ def _idle(pair: _Pair) -> Iterator[Sign]:
 
 
 def _zero(pair: _Pair) -> Iterator[Sign]:
-    """A term that is multiplied by 0 before it is added."""
+    """Yield a sign for each term that is multiplied by 0 before it is added."""
     constants = switches(pair.candidate)
     for file, node in pair.nodes():
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
@@ -336,7 +337,7 @@ def _sign(kind: Kind, file: str, node: ast.AST, text: str) -> Sign:
 
 
 def _named(name: str) -> str:
-    """Return a name of the code as a sign quotes it: too short to say anything of its own."""
+    """Return a name as a sign quotes it, cut so short that it cannot carry a message."""
     return line(name, _NAME)
 
 
@@ -345,7 +346,7 @@ def _is_read(name: ast.Name) -> bool:
 
 
 def _shared(nodes: list[ast.AST]) -> frozenset[str]:
-    """Return the names of a function that are not its own."""
+    """Return the names that a function declares global or nonlocal."""
     return frozenset(
         name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names
     )

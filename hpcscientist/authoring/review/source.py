@@ -1,7 +1,7 @@
-"""Source text as a reviewer meets it: its lines, which of them do anything, and which are new.
+"""Source text as a reviewer sees it: its lines, which of them do something, and which are new.
 
-Lines are counted as Python does. A line does something if it holds code; blank lines, comments,
-docstrings, `pass` and imports do nothing that could carry out an idea.
+Lines are counted as Python counts them. A line does something if it holds code. Blank lines,
+comments, docstrings, `pass` and imports do nothing that could carry out an idea.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from hpcscientist.files.python_source import syntax_tree
 
-RUN = 5  # so many lines of code in a row as somewhere in the reference are the reference's
-_LONG = 2000  # lines; beyond it, lines that are frequent are not told apart when files are compared
+RUN = 5  # so many lines of code in a row that occur anywhere in the reference are the reference's
+_LONG = 2000  # lines; in longer files, difflib may ignore frequent lines
 _SILENT = (
     tokenize.COMMENT,
     tokenize.NL,
@@ -40,15 +40,15 @@ def shown_lines(text: str) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Return a text with line feeds alone as line breaks."""
+    """Return a text whose line breaks are all line feeds."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def code_lines(name: str, text: str) -> dict[int, str]:
-    """Return the lines that do something, by number from 1, without comments and margins.
+    """Return the lines that do something, by number from 1, without comments and indentation.
 
-    Of a file that is no Python, or none that can be read, those that are neither blank nor
-    begin like a comment.
+    Of a file that is not Python, or cannot be parsed, these are the lines that are neither blank
+    nor begin like a comment.
     """
     if name.endswith(".py"):
         try:
@@ -61,8 +61,8 @@ def code_lines(name: str, text: str) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Numbers of the lines of code that the reference lacks, and of those beside lines of the
-    reference that are gone.
+    """The numbers of lines of code that the reference lacks (`new`), and of lines next to removed
+    lines of the reference (`cut`).
     """
 
     new: frozenset[int]
@@ -72,11 +72,11 @@ class Difference:
 def difference(
     name: str, code: Mapping[int, str], reference: Mapping[str, Mapping[int, str]]
 ) -> Difference:
-    """Compare a file's lines of code with the reference's.
+    """Return how a file's lines of code differ from the reference's.
 
-    `code` and the files of `reference` are as of `code_lines`. A line is the reference's if it
-    stands in its place there, whatever its margin and comments, or in a row of RUN lines that
-    stands anywhere in the reference: what is moved or copied is not new.
+    `code` and the files of `reference` are as in `code_lines`. A line is the reference's if it
+    keeps its place there, whatever its indentation and comments, or if it belongs to RUN lines in
+    a row that occur anywhere in the reference: moved or copied code is not new.
     """
     numbers, texts = list(code), list(code.values())
     blocks = _kept(list(reference.get(name, {}).values()), texts)
@@ -98,7 +98,7 @@ def difference(
 
 
 def _kept(before: list[str], after: list[str]) -> list[difflib.Match]:
-    """Return the blocks of lines that stand in both, in the same order; the last one is empty."""
+    """Return the blocks of lines that both hold in the same order; the last one is empty."""
     frequent = max(len(before), len(after)) > _LONG
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=frequent)
     return matcher.get_matching_blocks()
@@ -123,7 +123,7 @@ def _python(text: str) -> dict[int, str]:
 
 
 def _silent_lines(tree: ast.Module) -> set[int]:
-    """Return the lines of statements that do nothing, where nothing else shares them."""
+    """Return the lines of statements that do nothing, unless another statement shares the line."""
     silent, others = set[int](), set[int]()
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):

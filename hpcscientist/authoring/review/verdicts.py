@@ -1,4 +1,4 @@
-"""Which concepts an attempt must have, and what several judgements of them come to."""
+"""Which concepts an attempt must have, and how judgements of them are verified and merged."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _WORST_FIRST: tuple[Implemented, ...] = ("missing", "partial", "implemented")
 _NUMBER = re.compile(
     r"(?:concept\s*)?#?\(?(\d{1,4})\)?(?:[.:)]\s.*|[.:)]?)", re.DOTALL | re.IGNORECASE
 )
-_LEAST = 8  # letters of a beginning by which a concept is known
-# How a plan says that a part of it is the reference's, and stays as it is.
+_LEAST = 8  # fewest letters of a beginning that identifies a concept
+# Words by which a plan says that a part is the reference's own and stays as it is.
 _OWN = re.compile(
     r"\b(?:unchanged|untouched|as in the (?:reference|baseline)|same as (?:in )?the "
     r"(?:reference|baseline)|(?:reference|baseline)(?:'s|’s) own)\b",
@@ -40,9 +40,10 @@ class Wanted:
 
 
 def wanted(brief: Brief) -> tuple[Wanted, ...]:
-    """Return what the code of an idea must have, each under a name of its own.
+    """Return the concepts that an idea's code must have, each under a unique name.
 
-    The parts of its plan; without a plan its concepts; without these the method as a whole.
+    They are the parts of its plan; without a plan, its concepts; without these, the method as a
+    whole.
     """
     if brief.plan is not None:
         found = [Wanted(line(part, _NAME), own=_is_own(part)) for part in brief.plan.parts]
@@ -60,13 +61,13 @@ def wanted(brief: Brief) -> tuple[Wanted, ...]:
 
 
 def profiles(brief: Brief) -> tuple[ConceptRecord, ...]:
-    """Return the concepts that tell more than a name: a definition, a formula or code."""
-    named = brief.plan is None  # then their definitions stand beside their names already
+    """Return the concepts that say more than their names: a definition, a formula or code."""
+    named = brief.plan is None  # then the prompt shows their definitions beside their names
     return tuple(c for c in brief.concepts if c.formula or c.code or not named)
 
 
 def meant(named: str, concepts: Sequence[Wanted]) -> Wanted | None:
-    """Return the concept that a reply names: by its name, its number, or one's beginning."""
+    """Return the concept that a reply names by name, number or beginning; None if unclear."""
     names = [concept.name for concept in concepts]
     found = found_ids((line(named, _NAME), named), names)
     if found:
@@ -84,10 +85,10 @@ def judgement(
     concepts: Sequence[Wanted],
     verify: Callable[[ConceptCheck, bool], ConceptCheck],
 ) -> tuple[ConceptCheck, ...]:
-    """Return what one reply says of each concept, in their order, as far as it was verified.
+    """Return what one reply says of each concept, in their order, after verification.
 
-    What it leaves out is missing; what it invents is dropped; of several entries on one concept
-    the least favourable counts.
+    A concept that the reply leaves out is missing. One that it invents is dropped. Of several
+    entries on one concept the least favourable counts.
     """
     said: dict[str, list[ConceptCheck]] = {concept.name: [] for concept in concepts}
     for check in reply.checks:
@@ -99,16 +100,16 @@ def judgement(
 
 
 def merged(judgements: Sequence[Sequence[ConceptCheck]]) -> tuple[ConceptCheck, ...]:
-    """Return one entry a concept from the judgements of all of them, each in the same order.
+    """Return one entry per concept, merged from judgements that have them in the same order.
 
     The state is that of more than half of the judgements, else the least favourable. The entry is
-    one of those that have it; which, does not depend on the order of the judgements.
+    one of those with this state; the choice does not depend on the order of the judgements.
     """
     return tuple(_settled(checks) for checks in zip(*judgements, strict=True))
 
 
 def pretended(replies: Sequence[ReviewReply]) -> bool:
-    """Whether at least half of the replies say that the method is only pretended."""
+    """Return whether at least half of the replies say that the method is only pretended."""
     toys = sum(reply.toy for reply in replies)
     return toys > 0 and 2 * toys >= len(replies)
 
@@ -122,7 +123,7 @@ def _settled(checks: Sequence[ConceptCheck]) -> ConceptCheck:
 
 
 def _order(check: ConceptCheck) -> tuple[int, bool, str, int, int, str]:
-    """The least favourable first; of those, what names a place."""
+    """Return a sort key: the least favourable first; of those, entries that name a place."""
     worst = _WORST_FIRST.index(check.state)
     place = (check.file or "", check.first or 0, check.last or 0)
     return (worst, check.file is None, *place, check.remark)
@@ -146,19 +147,19 @@ def _begins(said: str, name: str) -> bool:
     return said == name or (len(shorter) >= _LEAST and longer.startswith(shorter))
 
 
-# Evidence: the lines that a reviewer names for a claim are looked at, not believed.
+# Evidence: the lines that a reviewer names for a claim are checked, not believed.
 #
-# A reviewer reads code by strangers, and may be mistaken or talked into something. So a claim
-# that a concept is carried out counts only if the lines that it names are there, hold code that
-# runs, and are not the reference's own. What they mean, only the reviewer can say.
+# The reviewer reads untrusted code, and may be mistaken or talked into something. So a claim that
+# a concept is carried out counts only if the lines that it names exist, hold code that runs, and
+# are not the reference's own. Only the reviewer can say what they mean.
 
-MOST = 150  # lines; more of them show nothing in particular
+MOST = 150  # lines; a longer span shows nothing in particular
 _REMARK = 500  # characters
 _IDENTIFIER = 200
 
 
 class Evidence:
-    """The code of an attempt beside the reference's; `idle` are lines that never run, by file."""
+    """An attempt's code compared with the reference's; `idle` are lines that never run, by file."""
 
     def __init__(
         self,
@@ -175,16 +176,16 @@ class Evidence:
         }
 
     def new(self, name: str) -> frozenset[int]:
-        """Return the numbers of the lines of code of a file that the reference lacks."""
+        """Return the numbers of a file's lines of code that the reference lacks."""
         return self._difference[name].new
 
     def verify(self, check: ConceptCheck, own: bool = False) -> ConceptCheck:
-        """Return a claim as far as its evidence holds.
+        """Return a claim, lowered to what its evidence supports.
 
-        What is said to be missing is missing. Lines that all stand unchanged in the reference
-        make it missing, too, unless the concept is the reference's `own`; lines that cannot be
-        found, hold no code or never run make it partial at best. The remark says why. The place
-        stays where the file has it, so that whoever reads it can look there.
+        A claim that a concept is missing stands. If all named lines are unchanged from the
+        reference, the concept is missing too, unless it is the reference's `own`. Lines that
+        cannot be found, hold no code or never run make it partial at best. The remark says why.
+        A place that exists in the file is kept, so that a reader can look there.
         """
         place = self._place(check)
         update: dict[str, object] = {"remark": line(check.remark, _REMARK) or "nothing was said"}
@@ -200,7 +201,7 @@ class Evidence:
     def _state(
         self, check: ConceptCheck, place: tuple[str, int, int] | str, own: bool
     ) -> tuple[str, str]:
-        """Return the state that a claim comes to, and what is wrong with its evidence, or ""."""
+        """Return the state that the evidence supports, and what is wrong with it, or ""."""
         if isinstance(place, str):
             return "partial", place
         file, first, last = place
@@ -218,7 +219,7 @@ class Evidence:
         return check.state, ""
 
     def _place(self, check: ConceptCheck) -> tuple[str, int, int] | str:
-        """Return file, first and last line as they are named, or what is wrong with them."""
+        """Return the file, first and last line that a claim names, or what is wrong with them."""
         if check.file is None or check.first is None:
             return "no lines are named"
         file = self._file(check.file)
@@ -232,7 +233,7 @@ class Evidence:
         return file, check.first, last
 
     def _file(self, named: str) -> str | None:
-        """Return the file that is meant: models add `./`, a folder above, or quotation marks."""
+        """Return the file that is meant; models add `./`, a folder above, or quotation marks."""
         found = found_ids((named, named.strip(" `'\"").removeprefix("./")), self._code)
         if found:
             return found[0]

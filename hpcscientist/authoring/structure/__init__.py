@@ -1,8 +1,8 @@
-"""Static analysis of a candidate's code: the structure around a failure, or of all of it.
+"""Static analysis of a candidate's code: the structure around a failure, or an outline of all code.
 
-`local` says what is read; `code` has `units` (definitions; files that do not parse, too), `scopes`
-(names and what binds them) and `project` (imports); `inference` says what may be which object;
-`calls` and `shapes` follow from that.
+Start with `local`, which returns both. `code` has `units` (definitions, also of files that do not
+parse), `scopes` (names and what binds them) and `project` (imports). `inference` finds which
+object an expression may be; `calls` and `shapes` build on it.
 """
 
 from hpcscientist.authoring.structure.code.records import (

@@ -1,4 +1,4 @@
-"""Which of our definitions call which, and with what arguments."""
+"""The call graph: which of the candidate's definitions call which, and with what arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpcscientist.authoring.structure.code.units import (
 )
 from hpcscientist.authoring.structure.inference import Inference
 
-_PASSES = 3  # each knows the arguments of calls that the one before found
+_PASSES = 3  # each pass knows the arguments of the calls that the pass before found
 _OPERATORS = {
     ast.Add: "__add__",
     ast.Sub: "__sub__",
@@ -31,7 +31,7 @@ _OPERATORS = {
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """One call: who calls what, where; `given` are expressions by parameter."""
+    """One call: who calls what, and where; `given` maps parameters to argument expressions."""
 
     caller: Unit
     callee: Unit
@@ -99,7 +99,7 @@ class CallGraph:
                     yield from self._special(managed, (name,), item.context_expr, unit, path)
 
     def _iterated(self, node: ast.expr, unit: Unit, path: Path) -> Iterator[CallSite]:
-        """Yield what a loop over an expression calls; `enumerate` and `zip` loop over theirs."""
+        """Yield what a loop over an expression, or over an `enumerate` or `zip` of it, calls."""
         through = isinstance(node, ast.Call) and last_name(node.func) in ("enumerate", "zip")
         for each in node.args if through and isinstance(node, ast.Call) else [node]:
             refs = self.inference.infer(each, unit, path)
@@ -108,7 +108,7 @@ class CallGraph:
     def _special(
         self, refs: Refs, names: tuple[str, ...], node: ast.expr, unit: Unit, path: Path
     ) -> Iterator[CallSite]:
-        """Yield what an operation on objects of ours calls: the first of `names` that each has."""
+        """Yield the methods that an operation calls: of each object, the first of `names`."""
         for ref in refs:
             if ref.kind == "instance":
                 methods = (self.inference.objects.method(ref, name) for name in names)
@@ -148,7 +148,7 @@ class CallGraph:
             yield from self._handed(node, unit, path)
 
     def _handed(self, node: ast.Call, unit: Unit, path: Path) -> Iterator[CallSite]:
-        """Yield the functions of ours that a library is handed to call."""
+        """Yield calls of the candidate's functions that are passed to a library to call."""
         name = getattr(node.func, "id", "")
         for value in (*node.args, *(keyword.value for keyword in node.keywords)):
             refs = self.inference.infer(value, unit, path)
@@ -176,13 +176,13 @@ def _telling(project: Project, unit: Unit) -> list[tuple[ast.AST, Path]]:
 
 
 def _place(node: ast.expr) -> Place:
-    """Return where a called name stands: of a dotted one, its last part."""
+    """Return the place of a called name; for a dotted name, the line of its last part."""
     line = node.end_lineno if isinstance(node, ast.Attribute) else node.lineno
     return line or node.lineno, node.col_offset
 
 
 def _given(node: ast.Call, callee: Unit, skip: bool) -> dict[str, ast.expr]:
-    """Return the arguments of a call by parameter; `skip`: a method's first is its object."""
+    """Return the arguments of a call by parameter; with `skip`, a method's object is left out."""
     if not isinstance(callee.node, FunctionNode):
         return {}
     parameters = [a.arg for a in (*callee.node.args.posonlyargs, *callee.node.args.args)]

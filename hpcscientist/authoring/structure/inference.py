@@ -1,8 +1,8 @@
-"""What an expression may be among our own modules, classes, functions and their objects.
+"""Which of the candidate's modules, classes, functions and their objects an expression may be.
 
-Follows imports, assignments, attributes set in `__init__`, bases, annotations, returned values,
-containers and the arguments of known calls. What comes from a library is not known, except that
-some of its wrappers give back what they are given, and that a torch module is called by `forward`.
+Inference follows imports, assignments, attributes set in `__init__`, bases, annotations, returned
+values, containers and the arguments of known calls. Library objects are unknown, except that some
+library wrappers return what they are given, and that calling a torch module runs `forward`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hpcscientist.authoring.structure.code.refs import Ref, Refs, elements, sequ
 from hpcscientist.authoring.structure.code.scopes import Path, Site, first_parameter
 from hpcscientist.authoring.structure.code.units import FunctionNode, Unit, start_of
 
-# What calls of libraries give back, as far as it is made of what they are given.
+# What library calls return, as far as that follows from their arguments.
 
-# By the last part of their name. What gives back its first argument, or something that stands
-# for it; what holds its arguments; which methods of a library's base give back the object.
+# By the last part of their name: calls that return their first argument or a stand-in for it,
+# calls that hold their arguments, and methods of a library's base that return the object.
 _SAME = {"list", "tuple", "set", "sorted", "reversed", "iter", "next", "copy", "deepcopy", "cast"}
 _SAME |= {"tqdm", "partial", "compile", "script", "jit", "vmap", "DataLoader", "Subset"}
 _SAME |= {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"}
@@ -31,9 +31,9 @@ _Infer = Callable[[ast.expr], Refs]
 
 
 def library(node: ast.Call, infer: _Infer, items: Callable[[Refs], Refs]) -> Refs:
-    """Return what a call of something that is not ours may give back; () if unknown.
+    """Return what a library call may return; () if unknown.
 
-    `items` says what the items of something may be.
+    `items` returns what the items of a value may be.
     """
     name = last_name(node.func)
     given = [arg for arg in node.args if not isinstance(arg, ast.Starred)]
@@ -71,7 +71,7 @@ Arguments = Mapping[tuple[int, str], list[tuple[ast.expr, Unit, Path]]]
 
 
 class Inference:
-    """Infers with what an earlier pass knows of calls: by unit and parameter, what is given."""
+    """One pass of inference; `arguments` are those of the calls that an earlier pass found."""
 
     def __init__(self, project: Project, arguments: Arguments) -> None:
         self.project = project
@@ -82,7 +82,7 @@ class Inference:
         self._steps = self._cuts = 0
 
     def infer(self, node: ast.expr, unit: Unit, path: Path = ()) -> Refs:
-        """Return what an expression in a unit may be; () where nothing is known."""
+        """Return what an expression in a unit may be; () if nothing is known."""
         if (known := self._known.get(id(node))) is not None:
             return known
         if not self._asked:
@@ -97,7 +97,7 @@ class Inference:
             found = self._infer(node, unit, path)
         finally:
             self._asked.discard(id(node))
-        if cuts == self._cuts or not self._asked:  # else a circle may have hidden something
+        if cuts == self._cuts or not self._asked:  # else a cycle may have hidden something
             self._known[id(node)] = found
         return found
 
@@ -133,7 +133,7 @@ class Inference:
         return ()
 
     def site(self, site: Site) -> Refs:
-        """Return what a name is that a site binds."""
+        """Return what the name that a site binds may be."""
         if site.definition is not None:
             is_class = site.definition.kind == "class"
             ref = Ref("class" if is_class else "function", site.definition)
@@ -150,7 +150,7 @@ class Inference:
         return self.items(found, site.index) if site.element else found
 
     def _wrapped(self, unit: Unit) -> Refs:
-        """Return the functions of ours that decorators of ours put before a function."""
+        """Return the functions that the candidate's decorators put in place of a function."""
         found: list[Refs] = []
         if unit.kind != "class" and unit.parent is not None:
             for decorator in getattr(unit.node, "decorator_list", ()):
@@ -182,10 +182,10 @@ class Inference:
         return (Ref("module", module),) if module is not None else ()
 
     def imported(self, site: Site) -> Site | None:
-        """Return what binds an imported name in our own module that it comes from.
+        """Return the site that binds an imported name in the candidate's module that defines it.
 
-        None for libraries, whole modules and names that the module lacks. Where modules hand a
-        name on, the one that has it counts.
+        None for libraries, whole modules and names that the module lacks. If modules re-export a
+        name, the module that defines it counts.
         """
         seen: list[Site] = []
         while site.kind == "import" and site.member is not None and site not in seen:
@@ -210,7 +210,7 @@ class Inference:
         return union(found)
 
     def annotated(self, note: ast.expr | None, unit: Unit) -> Refs:
-        """Return objects of the class of ours that an annotation names."""
+        """Return instances of the candidate's class that an annotation names."""
         while isinstance(note, ast.BinOp):  # `Net | None`
             note = note.left
         if isinstance(note, ast.Constant) and isinstance(note.value, str):
@@ -263,7 +263,7 @@ class Inference:
         return union(found)
 
     def returned(self, unit: Unit) -> Refs:
-        """Return what a function gives back; what it yields, as a sequence."""
+        """Return what a function may return; values that it yields form a sequence."""
         if not isinstance(unit.node, FunctionNode):
             return ()
         if noted := self.annotated(unit.node.returns, unit):

@@ -1,7 +1,7 @@
 """The code around the frames of a traceback, and the outline of all code (Dolphin, 3.2).
 
 Dolphin (arXiv 2501.03916) has a model describe the local structure. Here it is computed, so that
-no call is invented: what a model adds is what it makes of it.
+no call is invented; a model only interprets it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hpcscientist.files.text import one_line
 
 # Which other definitions the values of a failing line come from.
 #
-# Walks backwards: from its names to what they were bound to, from calls to what is returned
-# there, from parameters to the arguments of callers, from an object's attributes to its
-# `__init__`. This is what nested modules hide from whoever reads a traceback alone.
+# The search goes backwards: from names to what they were bound to, from calls to what they return,
+# from parameters to the arguments of callers, from an object's attributes to its `__init__`. A
+# traceback alone does not show this when modules are nested.
 
 _HOPS = 5  # bindings, calls and returns on the way
 _STEPS = 200
@@ -42,7 +42,7 @@ class _Step:
 
 
 class Neighbours:
-    """Finds them; see `of`."""
+    """A finder of the definitions that a failing line's values come from; see `of`."""
 
     def __init__(self, graph: CallGraph, names: Names) -> None:
         self._graph, self._names = graph, names
@@ -79,7 +79,7 @@ class Neighbours:
         return [s for s in self._graph.sites if s.caller is step.unit and id(s.node) in inner]
 
     def _enter(self, unit: Unit, found: dict[Unit, None]) -> None:
-        """Take a definition that is called, and the `__init__` of the object whose it is."""
+        """Add a called definition, and `__init__` of its class if it reads its object."""
         found.setdefault(unit)
         if unit.owner is not None and _reads_object(unit):
             for child in unit.owner.children:
@@ -119,16 +119,16 @@ def _reads_object(unit: Unit) -> bool:
 MAX_DEFINITIONS, MAX_CALLS, MAX_NAMES, MAX_SHAPES = 16, 60, 60, 40
 MAX_CHARS = 12_000  # of code in all definitions together
 OUTLINED = 200  # definitions and calls of an outline
-_LINES = 60  # of one definition: more are shown in part
+_LINES = 60  # of one definition; a longer one is shown in part
 _AROUND = 12
 _CODE = 160
 GAP = "…"
 
 
 def local_structure(files: Mapping[str, str], frames: Sequence[Frame]) -> LocalStructure:
-    """Return the structure around frames, in their order; empty where there are none.
+    """Return the structure around frames, in their order; empty if there are none.
 
-    Never raises: a file that does not parse gives what its other lines tell.
+    Never raises: of a file that does not parse, the other lines are used.
     """
     if not frames:
         return LocalStructure()
@@ -168,7 +168,7 @@ def outline(files: Mapping[str, str]) -> LocalStructure:
 def _definitions(
     own: Sequence[Spot], spots: Sequence[Spot], near: Sequence[Unit]
 ) -> tuple[Definition, ...]:
-    """Return the definitions with their code, until the room is used up; then headers alone."""
+    """Return the definitions with their code; once MAX_CHARS are used up, only with headers."""
     failing: dict[tuple[int, int, int], set[int]] = {}
     for one in spots:
         failing.setdefault(one.place, set()).add(one.line)
@@ -198,7 +198,7 @@ def _definition(unit: Unit, first: int, last: int, code: str = "", room: int = 0
 
 
 def _code(unit: Unit, first: int, last: int, failing: Iterable[int] = ()) -> str:
-    """Return lines of a file; of many, the head and what is around the failing ones."""
+    """Return lines of a file; of too many, only the head and the lines around failing ones."""
     lines = unit.source.lines
     last = min(last, len(lines))
     shown = set(range(first, last + 1))
@@ -222,7 +222,7 @@ def _calls(
     shown = {one.unit for one in own if one.unit.kind != "module"} | set(near)
     seeds = shown - set(near)
     parts = [(one.unit, one.first, one.last) for one in own]
-    for one in spots:  # what binds a name of theirs at module level
+    for one in spots:  # statements at module level that bind one of their names
         bound = [site for _, site in one.names if site is not None and site.unit.kind == "module"]
         parts += [(site.unit, site.line, max(site.line, site.end[0])) for site in bound]
     ranked: list[tuple[int, int, CallSite]] = []
@@ -241,7 +241,7 @@ def _calls(
 
 
 def _told(sites: Sequence[CallSite]) -> tuple[Call, ...]:
-    """Return calls as they are told, by file and line."""
+    """Return call sites as records, by file and line."""
     found = [
         Call(
             caller=site.caller.name,
@@ -258,7 +258,7 @@ def _told(sites: Sequence[CallSite]) -> tuple[Call, ...]:
 def _shapes(
     graph: CallGraph, own: Sequence[Spot], spots: Sequence[Spot], near: Sequence[Unit]
 ) -> tuple[Shape, ...]:
-    """Return what the definitions and the statements that bind the names tell of shapes."""
+    """Return the shapes in the definitions and in the statements that bind the names."""
     read = Shapes(graph)
     found: list[Shape] = []
     for one in own:

@@ -1,4 +1,4 @@
-"""The names of a failing line, and where each was bound last before it."""
+"""The names in a failing line, and where each was last bound before it."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _Found = tuple[Binding, Site | None]
 
 
 class Names:
-    """Finds bindings of names; see `of`."""
+    """A finder of the places that bind names; see `of`."""
 
     def __init__(self, graph: CallGraph) -> None:
         self._graph, self._project = graph, graph.project
         self._inference = graph.inference
 
     def of(self, parts: list[ast.AST], unit: Unit, path: Path) -> list[_Found]:
-        """Return the bindings of the names in an expression or statement, as they appear.
+        """Return the bindings of the names in an expression or statement, in source order.
 
-        A name of ours that nothing binds has line 0; names of the language itself, an object's
-        own name in its methods, and names bound within the statement are left out.
+        A name that nothing binds has line 0. Builtins, a method's name for its object, and names
+        bound by a comprehension or lambda in the statement are left out.
         """
         found: list[tuple[Place, _Found]] = []
         for part in parts:
@@ -65,7 +65,7 @@ class Names:
         return list({binding: (binding, site) for binding, site in order}.values())
 
     def of_text(self, text: str, unit: Unit, line: int) -> list[_Found]:
-        """Return the bindings of what looks like names in a line that does not parse."""
+        """Return the bindings of words that look like names in a line that does not parse."""
         found: dict[str, _Found] = {}
         for word in _WORD.findall(_STRING.sub(_fields, text)):
             if not keyword.iskeyword(word) and word != first_parameter(unit):
@@ -110,7 +110,7 @@ class Names:
         return self._inference.objects.attribute_site(ref, name)
 
     def _set_here(self, node: ast.Attribute, unit: Unit, path: Path) -> Site | None:
-        """Return where the same method set an attribute of its object before."""
+        """Return where the same method set an attribute of its object earlier."""
         if not isinstance(node.value, ast.Name) or node.value.id != first_parameter(unit):
             return None
         place = start_of(node)
@@ -119,7 +119,7 @@ class Names:
         return last_before(before, place, path, loops=False) if before else None
 
     def _imports(self, node: ast.ImportFrom, unit: Unit) -> Iterator[_Found]:
-        """Yield where the names that an import asks for are bound in a module of ours."""
+        """Yield where a module of the candidate binds the names that an import asks for."""
         module = self._project.imported(unit.file, node.module or "", node.level)
         for alias in node.names:
             if module is not None and alias.name != "*":
@@ -127,19 +127,19 @@ class Names:
 
 
 def _fields(text: re.Match[str]) -> str:
-    """Return what a text in quotes computes: the fields of a formatted one."""
+    """Return what a string literal computes: the fields of an f-string."""
     formatted = "f" in (text[1] or "").lower()
     return " ".join(_FIELD.findall(text[2])) if formatted else " "
 
 
 def _read(node: ast.Name, statement: ast.AST) -> bool:
-    """Whether a statement needs a name's value."""
+    """Return whether a statement reads a name's value."""
     augmented = isinstance(statement, ast.AugAssign) and node is statement.target
     return augmented or not isinstance(node.ctx, ast.Store)
 
 
 def _itself(site: Site) -> bool:
-    """Whether a name is what a method calls its object."""
+    """Return whether a name is a method's name for its object."""
     return site.kind == "parameter" and site.name == first_parameter(site.unit)
 
 
@@ -149,7 +149,7 @@ def _binding(name: str, site: Site) -> Binding:
 
 
 def _dotted(node: ast.expr) -> str:
-    """Return a chain of attributes as it is written; "" if it does not start with a name."""
+    """Return a chain of attributes as written; "" if it does not start with a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -157,17 +157,17 @@ def _dotted(node: ast.expr) -> str:
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
-# A frame in the code: the definition it stands in, the failing statement and its names.
+# A frame in the code: the definition that holds it, the failing statement and its names.
 
-_LONG = 12  # lines; of a longer statement only what stands in the failing line counts
+_LONG = 12  # lines; of a longer statement only the part on the failing line counts
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a frame stands: `first` to `last` are the lines of its definition.
+    """The place of a frame; `first` to `last` are the lines of its definition.
 
-    At module level that is the statement which the module runs. `parts` is what fails: a simple
-    statement, or the header of a compound one.
+    At module level they are the lines of the statement that the module runs. `parts` is what
+    fails: a simple statement, or the header of a compound one.
     """
 
     unit: Unit
@@ -180,25 +180,25 @@ class Spot:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """What two frames in the same definition share."""
+        """The key that two frames in the same definition share."""
         return id(self.unit), self.first, self.last
 
     def within(self, call: CallSite) -> bool:
-        """Whether a call stands in what fails."""
+        """Return whether a call lies in what fails."""
         return call.caller is self.unit and any(
             part_first <= call.place[0] <= part_last
             for part_first, part_last in (span(part) for part in self.parts)
         )
 
     def leads_to(self, other: Spot, graph: CallGraph) -> bool:
-        """Whether what fails here calls, or hands over, the definition of the next frame."""
+        """Return whether what fails here calls, or passes on, the next frame's definition."""
         if other.unit is self.unit:
             return other.parts == self.parts
         return any(site.callee is other.unit and self.within(site) for site in graph.sites)
 
 
 def spot(frame: Frame, graph: CallGraph, names: Names) -> Spot | None:
-    """Return where a frame stands; None where its file or line is not there."""
+    """Return the place of a frame; None if its file or line does not exist."""
     module = graph.project.modules.get(frame.file)
     if module is None or not 1 <= frame.line <= len(module.source.lines):
         return None
@@ -222,7 +222,7 @@ def spot(frame: Frame, graph: CallGraph, names: Names) -> Spot | None:
 
 
 def _statement_at(module: Unit, line: int) -> tuple[int, int]:
-    """Return the lines of the module's own statement around a line; of a definition, its head."""
+    """Return the lines of the module-level statement around a line; of a definition, its head."""
     for child in module.children:
         if child.first <= line <= child.last:
             return child.first, min(child.last, max(line, child.first, child.body - 1))

@@ -1,7 +1,7 @@
-"""Shapes and sizes as far as the text tells: arguments of layers, arrays and reshapes.
+"""Shapes and sizes that the source determines: arguments of layers, arrays and reshapes.
 
-Each is shown as it is written, with names replaced by their values where the text fixes them:
-`Linear(784, 10)`, `zeros((3, 4))`, `reshape(-1, 28)`. What is not fixed stays a name.
+Each is shown as written, with names replaced by their values if the source determines them:
+`Linear(784, 10)`, `zeros((3, 4))`, `reshape(-1, 28)`. Other names stay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site
 from hpcscientist.authoring.structure.code.units import Unit, end_of, header_parts, start_of
 from hpcscientist.files.text import one_line
 
-# Values that the text fixes: constants, arithmetic on them, arguments that all calls agree on.
+# Values that the source determines: constants, arithmetic, arguments that all calls agree on.
 
 Value = object  # a number, text, None, or a tuple of such
 _DEPTH = 12
@@ -38,11 +38,11 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 class Unknown(Exception):
-    """The text does not fix the value."""
+    """The source does not determine the value."""
 
 
 class Values:
-    """Computes what expressions are worth, where names are bound once."""
+    """An evaluator of expressions whose names are bound once."""
 
     def __init__(self, graph: CallGraph) -> None:
         self._graph, self._project = graph, graph.project
@@ -130,7 +130,7 @@ class Values:
         return self.fold(site.value, site.unit, site.path)
 
     def _rebound(self, site: Site) -> bool:
-        """Whether other functions bind the name, too: as a global, or as an attribute."""
+        """Return whether other functions bind the name too, as a global or as an attribute."""
         owner = site.unit.owner
         if owner is not None and _of_object(site, self._project.scope(site.unit)):
             others = [child for child in owner.children if child is not site.unit]
@@ -142,7 +142,7 @@ class Values:
         return any(site.name in self._project.scope(u).outer for u in inner)
 
     def _parameter(self, site: Site) -> Value:
-        """Return what all known calls give for a parameter, the default where they give none."""
+        """Return the value that all known calls pass for a parameter, by default if need be."""
         calls = [s for s in self._graph.sites if s.callee is site.unit]
         if not calls:
             raise Unknown
@@ -158,7 +158,7 @@ class Values:
 
 
 def _of_object(site: Site, scope: Scope) -> bool:
-    """Whether a site binds an attribute of a method's object."""
+    """Return whether a site binds an attribute of a method's object."""
     return site in scope.attributes.get(site.name, ())
 
 
@@ -175,14 +175,14 @@ def _number(value: Any) -> Any:
 
 
 def _is_record(owner: Unit) -> bool:
-    """Whether a class gets its values where it is made (a dataclass, a named tuple)."""
+    """Return whether a class gets its values on construction (a dataclass, a named tuple)."""
     made = any(child.short == "__init__" for child in owner.children)
     bases = getattr(owner.node, "bases", ())
     return bool(getattr(owner.node, "decorator_list", ())) or bool(bases and not made)
 
 
 def _spread(node: ast.AST) -> bool:
-    """Whether a call gives arguments that the text does not show."""
+    """Return whether a call passes arguments that the source does not show."""
     if not isinstance(node, ast.Call):
         return True
     starred = any(isinstance(argument, ast.Starred) for argument in node.args)
@@ -197,7 +197,7 @@ _LAYERS = re.compile(
     r"Transformer(En|De)coderLayer|(Un)?[Ff]latten|(Adaptive)?(Avg|Max)Pool[123]d|Upsample"
 )
 _ARRAYS = re.compile(r"(new_)?(zeros|ones|empty|full)|rand|randn|eye|broadcast_to|tile")
-_SIZED = re.compile(  # has arguments of other kinds, too, so that only sizes tell
+_SIZED = re.compile(  # calls with arguments of other kinds too: shown only if one is a size
     r"randint|integers|arange|linspace|(standard_)?normal|uniform|random|choice|repeat|unsqueeze|"
     r"squeeze|expand_dims|stack|concatenate|cat|hstack|vstack|chunk|narrow|movedim|unfold"
 )
@@ -207,13 +207,13 @@ _NO_SIZES = {"dtype", "device", "requires_grad", "bias", "generator", "inplace",
 
 
 class Shapes:
-    """Reads shapes off the statements of definitions."""
+    """A reader of the shapes in the statements of definitions."""
 
     def __init__(self, graph: CallGraph) -> None:
         self._graph, self._values = graph, Values(graph)
 
     def of(self, unit: Unit, first: int = 1, last: int = 10**9) -> Iterator[Shape]:
-        """Yield what a unit's own statements between two lines tell, as they stand."""
+        """Yield the shapes in a unit's own statements between two lines, in source order."""
         found = []
         for statement, path in self._graph.project.scope(unit).statements:
             for part in header_parts(statement):
@@ -228,7 +228,7 @@ class Shapes:
                 yield Shape(name=name, file=unit.file, line=line, shape=one_line(text, _TEXT))
 
     def _text(self, node: ast.Call, unit: Unit, path: Path) -> str:
-        """Return a call with its values; "" if it says nothing of shapes."""
+        """Return a call with its values; "" if it shows no shape."""
         name = last_name(node.func)
         refs = self._graph.inference.infer(node.func, unit, path)
         if any(ref.kind == "class" for ref in refs):
@@ -243,7 +243,7 @@ class Shapes:
         return self._shown(name, node, unit, path) if _SIZED.fullmatch(name) else ""
 
     def _shown(self, name: str, node: ast.Call, unit: Unit, path: Path, sizes: bool = True) -> str:
-        """Return a call with its values; "" if `sizes` are wanted and it has none."""
+        """Return a call with its values; "" if it must have `sizes` and has none."""
         shown, known = [], not sizes
         arguments: list[tuple[str | None, ast.expr]] = [(None, a) for a in node.args]
         arguments += [(k.arg, k.value) for k in node.keywords if k.arg not in _NO_SIZES]
@@ -272,7 +272,7 @@ class Shapes:
 
 
 def _target(statement: ast.AST) -> tuple[str, ast.expr] | None:
-    """Return the name that a statement gives its value, and that value."""
+    """Return the name that a statement assigns, and the assigned value."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target, value = statement.targets[0], statement.value
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
@@ -287,7 +287,7 @@ def _target(statement: ast.AST) -> tuple[str, ast.expr] | None:
 
 
 def _nested(node: ast.expr) -> tuple[int, ...]:
-    """Return the shape of written lists; () if it is none or they differ in length."""
+    """Return the shape of nested list literals; () if there is none or lengths differ."""
     shape: list[int] = []
     level: list[ast.expr] = [node]
     while level and all(isinstance(item, ast.List | ast.Tuple) for item in level):
@@ -302,7 +302,7 @@ def _nested(node: ast.expr) -> tuple[int, ...]:
 
 
 def _source(node: ast.expr, unit: Unit) -> str:
-    """Return an expression as it is written, without what follows its first line."""
+    """Return an expression as written, cut after its first line."""
     if node.lineno in unit.source.aside or node.lineno > len(unit.source.lines):
         return "…"
     line = unit.source.lines[node.lineno - 1].encode("utf-8", "replace")

@@ -1,3 +1,5 @@
-"""How tracebacks are read: `layouts` cleans a log and rewrites foreign layouts in Python's own,
-`blocks` finds tracebacks, `log` finds our files in them.
+"""Reading tracebacks in a trial's log.
+
+`layouts` cleans a log and rewrites foreign layouts in Python's own, `blocks` finds tracebacks, and
+`log` finds the candidate's files in them.
 """

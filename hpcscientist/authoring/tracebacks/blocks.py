@@ -1,4 +1,4 @@
-"""The tracebacks of a log: by Python, by faulthandler, in exception groups, in messages."""
+"""The tracebacks in a log: Python's, faulthandler's, those of exception groups and in messages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hpcscientist.files.text import one_line
 
 _MARGIN = re.compile(r"^ *(?:\| ?|\+ (?=Exception Group ))")  # an exception group's
 _RULE = re.compile(r"^ *\+[-+]")
-# `in …` is missing in syntax errors; faulthandler writes no comma before it. What a compiler
-# such as Numba complains of ends in a colon.
+# `in …` is missing in syntax errors; faulthandler writes no comma before it. A compiler such as
+# Numba ends the line in a colon.
 _FRAME = re.compile(r'^ *File "([^"\n]+)", line ([0-9]{1,9})(?:(:)|,? in (.+))?$')
 _STACK = re.compile(r"^(?:Stack \(most recent call last\)|Call stack):\s*$")  # nothing failed
 _CRASH = re.compile(r"^(?:Fatal Python error: |Timeout \([0-9:.]+\)!$)")
@@ -22,9 +22,9 @@ _THREAD = re.compile(
 _ABORT = re.compile(r"^terminate called ")  # C++
 _GAP = re.compile(r"^\[\.\.\. [0-9]+ bytes of output were dropped here \.\.\.\]$")
 _EXCEPTION = re.compile(r"^[^\W\d][\w.]*(?:\.<locals>\.[\w.]+)*(?:: |:?$)")
-# Without a header only these are believed; `Epoch: 3` is not.
+# Without a header only these count as exceptions; `Epoch: 3` does not.
 _KNOWN = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Exit|Interrupt|Iteration)(?:: |:?$)")
-# Where only a message names the place: IPython and stackprinter show no frame for it.
+# Only the message names the place: IPython and stackprinter show no frame for a syntax error.
 _OF_SYNTAX = re.compile(
     r"^(?:[\w.]*\.)?(?:Syntax|Indentation|Tab)Error: .* \((.+\.pyx?), line ([0-9]{1,9})\)$"
 )
@@ -34,9 +34,9 @@ _MAX_SHOWN = 20
 
 @dataclass(slots=True)
 class Place:
-    """A frame as it stands in the log, with the source lines that are shown for it.
+    """A frame as the log has it, with the source lines shown for it.
 
-    `function` is None where a compiler, Python's too, names a line and no function.
+    `function` is None if a compiler (Python's too) names a line but no function.
     """
 
     path: str
@@ -47,10 +47,10 @@ class Place:
 
 @dataclass(slots=True)
 class Block:
-    """One traceback. `aside`: not why the program ended, such as one of a destructor.
+    """One traceback. `aside`: it is not why the program ended, such as a destructor's.
 
-    `sure`: it tells of an exception or a crash; else it may be a stack printed on the way.
-    `headed`: it began as tracebacks do. `first_inner`: frames stand innermost first.
+    `sure`: it reports an exception or a crash; otherwise it may be a stack printed on the way.
+    `headed`: it begins with a header. `first_inner`: the innermost frame comes first.
     """
 
     aside: bool = False
@@ -63,7 +63,7 @@ class Block:
 
 
 def blocks(lines: Sequence[str]) -> list[Block]:
-    """Return the tracebacks of a log in order; those aside come first."""
+    """Return the tracebacks of a log in order, but the `aside` ones first."""
     reader = _Reader()
     for line in lines:
         reader.take(line)
@@ -74,7 +74,7 @@ class _Reader:
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self._block: Block | None = None  # the one being read
-        self._unfinished: Block | None = None  # its exception's text goes on in the next line
+        self._unfinished: Block | None = None  # its exception's text continues on the next line
         self._fatal = False  # in the dump of a crash, where one thread is the current one
         self._previous = self._said = ""  # the last line, and the last that is not blank
 
@@ -114,7 +114,7 @@ class _Reader:
         return block
 
     def _crash(self, line: str) -> bool:
-        """Whether the line is one of those that faulthandler and C++ write before frames."""
+        """Return whether faulthandler or C++ wrote the line before frames; open its block."""
         if _CRASH.match(line):
             self._fatal = line.startswith("Fatal")
             self._open(Block(first_inner=True, exception=line))
@@ -143,14 +143,14 @@ class _Reader:
 
     @staticmethod
     def _source(block: Block, line: str) -> None:
-        """Keep a source line that follows a frame, unless it only marks one."""
+        """Keep a source line that follows a frame, unless it holds only marks."""
         if block.places and not _NO_SOURCE.match(line):
             shown = block.places[-1].shown
             if len(shown) < _MAX_SHOWN:
                 shown.append(line.strip())
 
     def _end(self, block: Block, text: str) -> None:
-        """Take the first line that is not indented: the exception, or what was printed amid."""
+        """Take the first line that is not indented: the exception, or other output."""
         if block.first_inner:
             return
         if _KNOWN.match(text) or (block.headed and _EXCEPTION.match(text)):

@@ -1,6 +1,6 @@
-"""Tracebacks as other programs print them, rewritten in the layout that Python itself uses.
+"""Tracebacks that other programs print, rewritten in Python's own layout.
 
-Those of rich, IPython, loguru, stackprinter, pretty_errors and TensorFlow's AutoGraph.
+The programs are rich, IPython, loguru, stackprinter, pretty_errors and TensorFlow's AutoGraph.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 _HEADER = "Traceback (most recent call last):"
-# Output without a newline may stand before it. TorchScript and data loaders name their own
+# Output without a newline may precede it. TorchScript and data loaders write their own headers
 # ("Traceback of TorchScript, …"); sacred writes "most recent calls WITHOUT Sacred internals".
 HEADER = re.compile(r"Traceback(?: [\w, ]{1,80})? \(most recent calls? [\w ]{1,60}\):\s*$")
-_TITLE = r"Traceback \([\w ()]*"  # cut off where a box is narrow
+_TITLE = r"Traceback \([\w ()]*"  # cut off if a box is narrow
 BOX_TOP = re.compile(rf"[╭┌+][─-]+ {_TITLE}[─-]+[╮┐+]\s*$")
 
 _BOX = re.compile(rf"^( *)[╭┌+][─-]+(?: ({_TITLE}|Sub-exception #\d+ )[─-]+)?[╮┐+]\s*$")
 _BOX_SIDE = re.compile(r"^ *[│|](.*)[│|]\s*$")
 _BOX_END = re.compile(r"^ *[╰└+][─-]+[╯┘+]\s*$")
 _BOX_CODE = re.compile(r"^(?:❱|\\u2771) *[0-9]+ ")
-_BOX_LOCALS = re.compile(r" {2,}[╭│╰]")  # they stand beside the code
+_BOX_LOCALS = re.compile(r" {2,}[╭│╰]")  # drawn beside the code
 _BOX_FRAME = re.compile(r"^(\S[^:]*):([0-9]{1,9})(?:\s*in\s+(\S+))?$")
 
 _DEEPEST = 20  # boxes in boxes
@@ -56,7 +56,7 @@ def in_python_layout(lines: Sequence[str]) -> list[str]:
 
 
 def _unboxed(lines: Sequence[str], depth: int = 0) -> Iterator[str]:
-    """Yield the lines with what rich draws in boxes as Python would have printed it."""
+    """Yield the lines, with rich's boxes rewritten as Python would have printed them."""
     at = 0
     while at < len(lines):
         top = _BOX.match(lines[at])
@@ -96,7 +96,7 @@ def _wrapped(lines: Sequence[str], at: int, width: int) -> tuple[str, int]:
 
 
 def _frames_of_box(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield frames and their source lines. What does not fit in a line goes on in the next."""
+    """Yield frames and their source lines; a text too long for a line continues in the next."""
     place, full = "", False
     for line in lines:
         if mark := _BOX_CODE.match(line):
@@ -106,7 +106,7 @@ def _frames_of_box(lines: Sequence[str], width: int) -> Iterator[str]:
             place = ""
             continue
         text = line.strip()
-        cut = full and not text.startswith("in ") and not place.endswith(" in")  # amid a word
+        cut = full and not text.startswith("in ") and not place.endswith(" in")  # within a word
         place = f"{place}{'' if cut or not place else ' '}{text}"
         full = len(line) >= width - 1
         frame = _BOX_FRAME.match(place)
@@ -117,7 +117,7 @@ def _frames_of_box(lines: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _dedented(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines, those of a traceback that was indented as a whole where they belong."""
+    """Yield the lines, with tracebacks that were indented as a whole moved back."""
     base = 0
     opened = False  # a traceback's exception is still to come
     for at, line in enumerate(lines):
@@ -148,7 +148,7 @@ def _indent(line: str) -> int:
 
 
 def _rewritten(lines: Iterator[str]) -> Iterator[str]:
-    """Yield the lines with frames of IPython, loguru and others as Python writes them."""
+    """Yield the lines, with frames of IPython, loguru and others rewritten as Python's."""
     before = ""  # the last line that is not blank
     pending: re.Match[str] | None = None  # a frame whose line number follows
     pretty = False
@@ -193,19 +193,18 @@ def _with_next(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
         yield held, ""
 
 
-# A log's lines as one program would have printed them: no colours, launchers' labels removed.
+# A log's lines as one program would have printed them: colours and launchers' labels removed.
 #
 # Launchers write a label before each line: `0: ` (srun), `[1,0]<stderr>:` (mpirun), `[rank0]: `
-# (torchrun), `(pid=12) ` (Ray), a time. There are more of them than a list could hold, so a label
-# is whatever stands before a traceback's frame and before other lines, too; digits in it may
-# differ.
+# (torchrun), `(pid=12) ` (Ray), a time. There are too many to list, so a label is any text that
+# precedes a traceback's frame and other lines, too; digits in it may differ.
 
-MAX_LINE = 4000  # characters; a candidate may print what takes long to match
+MAX_LINE = 4000  # characters; candidate code may print lines that take long to match
 _MAX_LABEL = 120
 _MAX_LABELS = 20  # kinds of labels in one log
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
-# Colours and moves of the cursor; links.
+# Colours, cursor moves and links.
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _QUOTED = re.compile(r"Traceback \(most recent call last\):\\n")  # printed by repr or as JSON
 _QUOTE = re.compile(r"\(most recent call (?:last|first)\)")
@@ -230,9 +229,9 @@ _FAILS = re.compile(r"\(most recent call |: in user code:$")
 def cleaned(log: str) -> list[str]:
     """Return the lines of a log in the layout of Python's own tracebacks.
 
-    The lines of each rank stand together, those of the rank that failed first after the other
-    ranks': most others only report that it was gone. Lines without a rank's label come first,
-    or last if they report a later failure.
+    Lines are grouped by rank. The rank that failed first comes after all others, because most
+    others only report that it was gone. Lines without a rank's label come first, or last if they
+    report a later failure.
     """
     lines = list(_short(log))
     label = _label(lines)
@@ -240,19 +239,19 @@ def cleaned(log: str) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """Return the lines of a text, whichever way they end."""
+    """Return the lines of a text, whatever its line endings."""
     return _NEWLINE.split(text)
 
 
 def _short(log: str) -> Iterator[str]:
-    """Return the lines without what steers a terminal, the longest of them cut."""
+    """Yield the lines without terminal control sequences, cut to MAX_LINE characters."""
     for raw in _NEWLINE.split(log):
         for line in _unquoted(raw):
             yield _RAY_REPEATED.sub("", _TERMINAL.sub("", line[:MAX_LINE])).rstrip()
 
 
 def _unquoted(line: str) -> list[str]:
-    """Return a line as it was before a traceback in it was quoted."""
+    """Return the lines of a traceback that was quoted in one line, or else the line itself."""
     if line.startswith("{") and (texts := _in_json(line)):
         return texts
     if not _QUOTED.search(line):
@@ -261,7 +260,7 @@ def _unquoted(line: str) -> list[str]:
 
 
 def _in_json(line: str) -> list[str]:
-    """Return the lines of a traceback in a logger's record, or of Docker's log."""
+    """Return the lines of a traceback in a logger's JSON record or in Docker's log."""
     try:
         record = json.loads(line, strict=False)
     except (ValueError, RecursionError):
@@ -273,8 +272,8 @@ def _in_json(line: str) -> list[str]:
 
 
 def _label(lines: Sequence[str]) -> re.Pattern[str] | None:
-    """Return a pattern of the labels that a launcher or a logger wrote before lines."""
-    kinds: dict[str, int] = {}  # with the fewest blanks that follow one: frames may be indented
+    """Return a pattern for the labels that a launcher or a logger wrote before lines."""
+    kinds: dict[str, int] = {}  # with the fewest blanks that follow each: frames may be indented
     for line in lines:
         if not any(mark in line for mark in ("File ", "Traceback", "<module>")):  # most lines
             continue
@@ -284,7 +283,7 @@ def _label(lines: Sequence[str]) -> re.Pattern[str] | None:
             bare = label.rstrip()
             kind = _pattern(bare)
             kinds[kind] = min(len(label) - len(bare), kinds.get(kind, _MAX_LABEL))
-    # Editors and loggers drop the blanks where nothing follows.
+    # Editors and loggers drop the blanks if nothing follows them.
     known = [
         kind + (rf"(?:[ \t]{{{blanks}}}|\s*$)" if blanks else "") for kind, blanks in kinds.items()
     ]
@@ -293,7 +292,7 @@ def _label(lines: Sequence[str]) -> re.Pattern[str] | None:
 
 
 def _pattern(label: str) -> str:
-    """Return a pattern for labels that differ from this one in digits, of a rank or a time."""
+    """Return a pattern for labels that differ from this one only in a rank's or time's digits."""
     parts, done = [], 0
     for found in _VARIES.finditer(label):
         parts += [re.escape(label[done : found.start()]), _CLOCK if found[1] else r"\d+"]
@@ -304,7 +303,7 @@ def _pattern(label: str) -> str:
 def _by_rank(lines: Sequence[str], label: re.Pattern[str]) -> list[str]:
     marks = [label.match(line) for line in lines]
     ranks = [_TIMES.sub("", mark.group()).rstrip() if mark else "" for mark in marks]
-    seen = Counter(ranks)  # a number that no two lines share is a line's, not a rank's
+    seen = Counter(ranks)  # a label that no two lines share numbers a line, not a rank
     common: list[str] = []
     apart: dict[str, list[str]] = {}
     first_failure: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Reads Python tracebacks in a trial's log: which lines of our own code failed, and how.
+"""Python tracebacks in a trial's log: which lines of the candidate's code failed, and how.
 
-The log may be cut off at its start and holds whatever a candidate prints, so every text is
-read without fault; what makes no sense gives nothing. Other languages' traces are not read.
+The log may be cut off at its start and holds whatever the candidate's code prints. So no text
+raises an error, and text that makes no sense is ignored. Other languages' traces are not read.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from hpcscientist.files.python_source import syntax_tree
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 
-# Whether a frame of a log lies in one of our files: by its path, its source, its function.
+# Whether a frame of a log lies in a file of the candidate: by its path, its source, its function.
 
 _INSTALLED = re.compile(r"/(?:site-packages|dist-packages|lib/python3[0-9.]*)/")
-_PICKLED = "<dynamic-code>"  # where a function lies that cloudpickle sent to another process
-_CUT = 8  # letters that a source line shows at least, where a box was too narrow for all of it
+_PICKLED = "<dynamic-code>"  # the file of a function that cloudpickle sent to another process
+_CUT = 8  # fewest letters of a source line that a narrow box cut off
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LAST = 0x10FFFF
 
 
 def own(place: Place, files: Mapping[str, str]) -> tuple[str, int, str, str] | None:
-    """Return the file of ours, line, function and code of a frame; None if it is not ours.
+    """Return a frame's file in `files`, line, function and code; None if it lies in no such file.
 
-    The longest name that fits the end of the path is taken.
+    The longest file name that fits the end of the path is taken.
     """
     path = unescaped(place.path)
     name = _named(path, place, files)
@@ -40,7 +40,7 @@ def own(place: Place, files: Mapping[str, str]) -> tuple[str, int, str, str] | N
     if not 1 <= place.line <= len(lines):
         return None
     code = lines[place.line - 1].strip()
-    if place.function is None:  # what is shown then is not always that line
+    if place.function is None:  # the source shown is then not always that line
         return name, place.line, _holder(place.line, files[name]), code
     function = unescaped(place.function)
     known = _shows(place.shown, code) if place.shown else _may_be_in(function, place, files[name])
@@ -48,13 +48,13 @@ def own(place: Place, files: Mapping[str, str]) -> tuple[str, int, str, str] | N
 
 
 def _named(path: str, place: Place, files: Mapping[str, str]) -> str | None:
-    """Return the name of our file that a path leads to, if there is one and no other."""
+    """Return the name of the file in `files` that a path leads to; None if that is not clear."""
     names = [name for name in files if path == name or path.endswith(f"/{name}")]
     if names:
         return max(names, key=len)
     if path == _PICKLED and place.function:
         fits = [name for name, text in files.items() if _is_in(place.function, place, text)]
-    else:  # pretty_errors and messages of syntax errors name no folder
+    else:  # pretty_errors and messages of syntax errors give no folder
         fits = [name for name in files if name.endswith(f"/{path}")] if "/" not in path else []
     return fits[0] if len(fits) == 1 else None
 
@@ -65,7 +65,7 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 def unescaped(text: str) -> str:
-    """Return a name with the letters that an ASCII stream wrote as `\\xe4`."""
+    """Return a name with letters that an ASCII stream wrote as `\\xe4` decoded."""
     return _ESCAPE.sub(_letter, text)
 
 
@@ -75,10 +75,10 @@ def _letter(match: re.Match[str]) -> str:
 
 
 def _shows(shown: Sequence[str], code: str) -> bool:
-    """Whether the source lines that a traceback shows hold this line.
+    """Return whether the source lines that a traceback shows include this line.
 
-    Blanks are not always kept, letters beyond ASCII not always printed, and some Pythons end a
-    line at every character that Unicode calls its end.
+    White space is not always kept, letters beyond ASCII are not always printed, and some Python
+    versions end a line at every Unicode line break.
     """
     codes = {code, *code.splitlines()[:1]}
     wanted = [["".join(part.split()) for part in _BEYOND_ASCII.split(one)] for one in codes]
@@ -87,7 +87,7 @@ def _shows(shown: Sequence[str], code: str) -> bool:
 
 
 def _holds(line: str, parts: Sequence[str]) -> bool:
-    """Whether a line is made of these parts, in order, with anything in between."""
+    """Return whether a line consists of these parts, in order, with any text in between."""
     if len(parts) == 1:
         return line == parts[0] or (len(line) >= _CUT and parts[0].startswith(line))
     if not (line.startswith(parts[0]) and line.endswith(parts[-1])):
@@ -102,9 +102,10 @@ def _holds(line: str, parts: Sequence[str]) -> bool:
 
 
 def _may_be_in(function: str, place: Place, text: str) -> bool:
-    """Whether a line lies in a function or class of this name; asked where no source is shown.
+    """Return whether a line may lie in a function or class of this name.
 
-    True for `<module>` and the like, and for text that cannot be parsed.
+    Asked if the log shows no source. True for `<module>` and the like, and for text that cannot
+    be parsed.
     """
     unknown = not function.isidentifier() or _spans(text) is None
     return unknown or _is_in(function, place, text)
@@ -123,7 +124,7 @@ def _holder(line: int, text: str) -> str:
 
 @lru_cache(maxsize=16)
 def _spans(text: str) -> list[tuple[str, int, int]] | None:
-    """Return name, first and last line of all functions and classes of a source."""
+    """Return name, first and last line of all functions and classes; None if it fails to parse."""
     try:
         tree = syntax_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -136,14 +137,14 @@ def _spans(text: str) -> list[tuple[str, int, int]] | None:
 MAX_FRAMES = 40
 MAX_ERROR = 300
 
-# These say that another process failed, and not how.
+# Errors that say that another process failed, but not how.
 _OF_ANOTHER = re.compile(r"^[\w.]*\b(?:ChildFailedError|CalledProcessError)\b")
 _DEVICE_ASSERT = re.compile(r"\bdevice-side assert\b")
 _ASSERTION = re.compile(r"Assertion `([^`'\n]{1,120})['`] failed")
 
 
 class Frame(Record):
-    """A frame in the candidate's own code: `code` is that line, from its own file."""
+    """A frame in the candidate's own code; `code` is the line as its file has it."""
 
     file: str
     line: int
@@ -152,13 +153,13 @@ class Frame(Record):
 
 
 def frames(log: str, files: Mapping[str, str]) -> list[Frame]:
-    """Return the frames in `files`, of the last traceback first, each outermost call first.
+    """Return the frames in `files`: the last traceback first, each with its outermost call first.
 
-    What a destructor raised, and threads beside the one that crashed, come last; of several
-    ranks the one that failed first comes first. The log's paths lie in some scratch folder, so
-    they are matched by the end of the path, and by the source line where the log shows one, else
-    by the function's name: a library's file may have the same name. Repeats (recursion) are left
-    out. At most MAX_FRAMES; the innermost of a traceback stay.
+    Tracebacks of destructors, and of threads beside the one that crashed, come last. Of several
+    ranks, the one that failed first comes first. The log's paths lie in some scratch folder, so
+    only the end of a path is matched. A library's file may have the same name, so the source line
+    must match too if the log shows one, else the function's name. Repeats (recursion) are left
+    out. At most MAX_FRAMES are returned; of a traceback the innermost stay.
     """
     found = blocks(cleaned(log))
     sure = _own([block for block in found if block.sure], files)
@@ -168,8 +169,8 @@ def frames(log: str, files: Mapping[str, str]) -> list[Frame]:
 def last_error(log: str) -> str:
     """Return the last exception's line, else the last line that is not blank, else "".
 
-    Errors that only tell that another process failed count where there is nothing else. To a
-    GPU's assert, which is reported late and elsewhere, what was asserted is added.
+    An error that only says that another process failed counts if there is no other. A GPU's
+    assert is reported late and elsewhere, so the failed assertion is added to it.
     """
     lines = cleaned(log)
     raised = [block.exception for block in blocks(lines) if block.exception]

@@ -1,1 +1,1 @@
-"""How ideas come in: what is known, what a proposal is told, who is admitted, who is vetted."""
+"""How ideas enter a campaign: the context of proposals, admission, and vetting."""

@@ -1,7 +1,7 @@
-"""Admission: ideas are proposed side by side and let in one after the other.
+"""Admission: ideas are proposed concurrently and admitted one after the other.
 
-What was recorded of an idea stands: its proposal is in idea.json, of which the journal has the
-hash. Look-alikes are judged in order of proposal, so that the verdict does not depend on timing.
+A recorded proposal is final: it is in idea.json, and the journal has that file's hash. Look-alikes
+are judged in the order of their numbers, so that the verdict does not depend on timing.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, IdeaRevised, Pr
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.proposing import Leader, ProposalTask, Repeated
 
-CONTROL_MODEL = "search"  # what its ideas name for their model
+CONTROL_MODEL = "search"  # the model name that the control arm's ideas record
 
 
 @dataclass(slots=True)
 class Admission:
-    """Has ideas proposed and lets them in.
+    """Asks for proposals and admits ideas.
 
-    `control` proposes the ideas that the extent gives to the control arm, if it gives it any.
-    `reconsider` gives another proposal for one that repeats an earlier idea; None: nobody does.
+    `control` proposes the ideas that the extent assigns to the control arm, if any. `reconsider`
+    replaces a proposal that repeats an earlier idea; None: such a proposal is rejected at once.
     """
 
     extent: Extent
@@ -63,11 +63,11 @@ class Admission:
 
     @property
     def state(self) -> CampaignState:
-        """What the journal says."""
+        """The campaign's state."""
         return self.knowledge.state
 
     async def propose(self, number: int, round_number: int) -> None:
-        """Have idea `number` proposed. Raises EndpointError, RunDirectoryError."""
+        """Ask for idea `number` and record it. Raises EndpointError, RunDirectoryError."""
         idea_id, proposer = idea_id_of(number), self._proposer(number)
         path = self.paths.idea(idea_id).idea
         self.integrity.check(path, recorded=False)
@@ -103,15 +103,16 @@ class Admission:
                 if proposer is self.proposer
                 else (),
             )
-        if idea.knobs is None:  # embedded beside the loop, and beside those before it
+        if idea.knobs is None:  # embed in a thread, concurrently with earlier ideas
             await asyncio.to_thread(self.bank.prepare, idea.proposal.summary)
         idea_hash = record_idea(path, idea)
         self.integrity.keep(path, read_regular(path).decode())
         self.journal.record(proposed(idea, idea_hash, touched(idea.proposal, self.names)))
 
     async def admit(self, number: int) -> None:
-        """Let an idea in whose turn it is, unless it repeats another: then it goes back to its
-        proposer once. Raises ModelError of the embedder, EndpointError, RunDirectoryError.
+        """Admit the next idea in order of number, unless it repeats an earlier one: then it goes
+        back to its proposer once. Raises the embedder's ModelError, EndpointError,
+        RunDirectoryError.
         """
         idea = self.state.ideas[idea_id_of(number)]
         if not idea.idea_hash:
@@ -119,7 +120,7 @@ class Admission:
             return
         async with self._preparing:
             await self._bank()
-        # Beside the loop, for a large bank takes its time; nobody else's turn comes before.
+        # In a thread, because a large bank is slow; no other idea of this arm is judged meanwhile.
         reason, like = await asyncio.to_thread(self._likeness, idea)
         if reason is not None and await self._is_revised(idea, reason, like):
             reason, like = await asyncio.to_thread(self._likeness, idea)
@@ -131,9 +132,9 @@ class Admission:
         self._add(idea)
 
     async def _is_revised(self, idea: IdeaState, reason: str, like: str | None) -> bool:
-        """Have another idea proposed in place of a look-alike, once; whether there is one.
+        """Ask once for another proposal in place of a look-alike; return whether there is one.
 
-        A driver may be killed meanwhile: the next one asks the same, and is given what was said.
+        If the driver is killed meanwhile, the next one asks the same and gets the recorded replies.
         """
         if self.reconsider is None or idea.knobs is not None or idea.revised:
             return False
@@ -141,7 +142,7 @@ class Admission:
         self.integrity.check(path)
         try:
             known = known_idea(path)
-            if hash_file(path) == idea.idea_hash:  # else it was revised, and the driver killed
+            if hash_file(path) == idea.idea_hash:  # else a killed driver already revised it
                 repeated = Repeated(
                     proposal=known.proposal,
                     title=other.title if other else "",
@@ -175,16 +176,17 @@ class Admission:
         self.bank.add(idea.idea_id, idea.summary, idea.knobs, idea.title, idea.touches)
 
     async def _prepare(self) -> None:
-        """Have ready what is needed before the first idea; whoever comes first sees to it."""
+        """Prepare the proposal context, once, before the first idea."""
         async with self._preparing:
             if not self._is_prepared:
                 await self.context.prepare()
                 self._is_prepared = True
 
     async def _bank(self) -> None:
-        """Remember what earlier drivers let in. What the journal says of that stands: a model's
-        vectors differ in their last digits between a CPU and a GPU, and a campaign may be resumed
-        on the other.
+        """Fill the bank with the ideas that earlier drivers admitted, once.
+
+        They are not judged again: an embedding model's vectors differ in their last digits between
+        CPU and GPU, and a campaign may resume on the other one.
         """
         if self._is_banked:
             return
@@ -215,7 +217,7 @@ class Admission:
     def _informed(
         self, idea_id: str, number: int, round_number: int, leader: Leader | None
     ) -> ProposalTask:
-        """What is known now, for one idea."""
+        """Return one idea's task with everything that is known now."""
         feedback, archive = self.knowledge.feedback(), self.knowledge.archive()
         told = {entry.idea_id for entry in archive if entry.finding != IN_PROGRESS}
         shown = tuple(sorted(told.union(feedback.shown)))
@@ -234,10 +236,10 @@ class Admission:
         )
 
     def _measured(self, idea_id: str, number: int, round_number: int) -> ProposalTask:
-        """What one is told who learns from outcomes alone.
+        """Return the task of a proposer that learns from outcomes alone.
 
-        They are those of its own ideas behind the campaign's lag, and of earlier rounds: which
-        these are does not depend on how much runs at once, nor on who is faster.
+        It gets the scores of its own ideas that are `lag` or more behind, and of earlier rounds.
+        This set does not depend on how many ideas run at once, nor on which ends first.
         """
         before = max(number - self.extent.lag + 1, self.extent.first_of(round_number))
         return ProposalTask(
@@ -250,7 +252,7 @@ class Admission:
         )
 
     def _likeness(self, idea: IdeaState) -> tuple[str | None, str | None]:
-        """Why an idea repeats an earlier one, None if it does not; which, if of this campaign."""
+        """Return why an idea repeats an earlier one, or None; and its id if of this campaign."""
         if idea.knobs is not None:
             same = self.bank.same_knobs(idea.knobs)
             return (f"has the same knobs as {same}" if same else None), None
@@ -274,16 +276,14 @@ class Admission:
 
 
 def _was_let_in(idea: IdeaState) -> bool:
-    """Whether an idea is what others may look like: the first version of the journal does not say
-    of all that were let in.
-    """
+    """Return whether an idea was admitted; the first journal version did not always record it."""
     if idea.admitted or idea.ended is None:
         return idea.admitted
     return bool(idea.idea_hash) and (idea.ended.status != "rejected" or idea.ended.vetted)
 
 
 def _unusable(idea_id: str, number: int, round_number: int, extent: Extent) -> Idea:
-    """A place holder in the record for a proposal that never came."""
+    """Return a placeholder for an idea without a usable proposal."""
     nothing = "(the model gave no usable proposal)"
     return Idea(
         idea_id=idea_id,

@@ -1,4 +1,4 @@
-"""The campaign's library: one that was built before, or one made from the recipe's references."""
+"""The campaign's library: built before, or made at launch from the recipe's references."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ports import Embedder, Library, Tell
 from hpcscientist.recipe.load import Recipe
 
-REFERENCES = "library"  # a recipe's folder of papers and code
+REFERENCES = "library"  # a recipe's folder with papers and code
 
 
 def settle(settings: Settings, folder: Path) -> Settings:
-    """Return the settings with an absolute path of the library, so that resumes find it.
+    """Return the settings with the library's absolute path, so that a resume finds it.
 
-    Raises LibraryError if there is none.
+    Raises LibraryError if the path holds no library.
     """
     given = settings.literature.library
     if not given:
@@ -30,19 +30,19 @@ def settle(settings: Settings, folder: Path) -> Settings:
 
 
 def references(recipe: Recipe) -> Path | None:
-    """Return the recipe's folder of references; None if it holds nothing."""
+    """Return the recipe's folder of references, None if it is missing or empty."""
     folder = recipe.folder / REFERENCES
     return folder if folder.is_dir() and any(folder.iterdir()) else None
 
 
 def has_library(settings: Settings, recipe: Recipe) -> bool:
-    """Whether ideas of this campaign can be grounded in anything."""
+    """Return whether this campaign's ideas can be grounded in a library."""
     literature = settings.literature
     return bool(literature.library or literature.online or references(recipe))
 
 
 def statement(settings: Settings, recipe: Recipe) -> str:
-    """Return what the header says."""
+    """Return the header's text on the library."""
     literature = settings.literature
     where = literature.library
     if not where and (own := references(recipe)):
@@ -54,7 +54,8 @@ def statement(settings: Settings, recipe: Recipe) -> str:
 
 
 def furnish(settings: Settings, recipe: Recipe, paths: RunPaths) -> str:
-    """Make the campaign's library where it is the recipe's own; return its folder, "" for none.
+    """Return the folder of the campaign's library, "" for none; build it from the recipe's
+    references if no library is configured.
 
     Raises LibraryError when the recipe's references cannot be read at all.
     """
@@ -76,10 +77,9 @@ def reopen(
     note: Tell,
     embedder: Embedder | None = None,
 ) -> Library | None:
-    """Open a campaign's library, with the services it may ask.
+    """Open a campaign's library, with the online services it may ask.
 
-    `note` is told what people should know; `embedder` is one that is open already. Raises
-    LibraryError.
+    `note` gets messages for people; `embedder` is one that is already open. Raises LibraryError.
     """
     offline = open_library(Path(config.library), embedder) if config.library else None
     if offline is not None and offline.fingerprint != config.library_hash:

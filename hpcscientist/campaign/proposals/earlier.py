@@ -1,9 +1,9 @@
-"""Earlier campaigns on the same recipe, whose ideas join the bank before the first idea.
+"""Adds ideas of earlier campaigns on the same recipe to the bank, before the first idea.
 
-Every idea of theirs that was let in does, with what became of it, but for improvements: those
-are what one builds on, so they reject no follow-up (within one campaign all ideas that were let
-in reject their look-alikes). What they bring is copied into the run directory at launch: a
-campaign is resumed with the bank that it had, whatever has become of their folders.
+Every admitted idea of theirs joins, with its fate, except improvements: new ideas build on those,
+so improvements must not reject follow-ups. (Within one campaign all admitted ideas reject their
+look-alikes.) The ideas are copied into the run directory at launch, so a resumed campaign keeps its
+bank whatever happens to the earlier run directories.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "earlier.jsonl"
 
 
 class EarlierIdea(Record):
-    """One line of earlier.jsonl: an idea, what became of it, and what it is compared by."""
+    """One line of earlier.jsonl: an idea, its fate, and the text or knobs it is compared by."""
 
     banked: Banked
     summary: str
@@ -39,7 +39,7 @@ class EarlierIdea(Record):
 
 
 def settle(settings: Settings, folder: Path) -> Settings:
-    """Return the settings with absolute paths of earlier run directories, each once."""
+    """Return the settings with the earlier run directories as absolute paths, each once."""
     given = [resolved(folder / expanded(run)) for run in settings.loop.bank]
     bank = tuple(dict.fromkeys(map(str, given)))
     loop = settings.loop.model_copy(update={"bank": bank})
@@ -47,10 +47,10 @@ def settle(settings: Settings, folder: Path) -> Settings:
 
 
 def read(settings: Settings, recipe: str) -> tuple[EarlierIdea, ...]:
-    """Return what the configured campaigns bring to one on a recipe, in their order.
+    """Return the ideas that the configured campaigns contribute to one on `recipe`, in order.
 
-    Campaigns may still run. Raises UsageError for a folder that is none of a campaign, is
-    damaged, or is of another recipe.
+    Those campaigns may still run. Raises UsageError for a folder that is no run directory, is
+    damaged, or belongs to another recipe.
     """
     folders = [Path(run) for run in settings.loop.bank]
     names = [folder.name for folder in folders]
@@ -69,16 +69,16 @@ def read(settings: Settings, recipe: str) -> tuple[EarlierIdea, ...]:
 
 
 def write(paths: RunPaths, ideas: tuple[EarlierIdea, ...]) -> None:
-    """Keep what earlier campaigns bring in the run directory; nothing where there is none."""
+    """Write the ideas of earlier campaigns to the run directory, unless there are none."""
     if ideas:
         lines = (idea.model_dump_json(exclude_defaults=True) for idea in ideas)
         write_text(paths.root / FILE, "\n".join(lines) + "\n")
 
 
 def seeded(bank: Bank, paths: RunPaths) -> Bank:
-    """Return a new bank filled with what `write` kept.
+    """Return the bank, filled with the ideas that `write` kept.
 
-    Raises RunDirectoryError, and ModelError of the embedder.
+    Raises RunDirectoryError, and the embedder's ModelError.
     """
     path = paths.root / FILE
     try:
@@ -93,13 +93,13 @@ def seeded(bank: Bank, paths: RunPaths) -> Bank:
 
 
 def statement(ideas: tuple[EarlierIdea, ...]) -> str:
-    """Return what the header says; "" without earlier campaigns."""
+    """Return the header's text on earlier campaigns, "" if there are none."""
     runs = len({idea.banked.origin for idea in ideas})
     return f"{len(ideas)} ideas of earlier campaigns ({runs})" if ideas else ""
 
 
 def _let_in(paths: RunPaths, origin: str, recipe: str) -> list[EarlierIdea]:
-    """The ideas of one campaign that reject look-alikes, in the order of their proposal."""
+    """Return one campaign's ideas that reject look-alikes, in the order of their numbers."""
     states = read_state(paths).ideas
     theirs = frozen.read(paths).recipe_name
     if theirs != recipe:
@@ -120,7 +120,7 @@ def _let_in(paths: RunPaths, origin: str, recipe: str) -> list[EarlierIdea]:
 
 
 def _fate(state: IdeaState, row: ResultRow | None) -> str | None:
-    """What became of an idea; None of one that rejects nothing."""
+    """Return an idea's fate, None for an idea that rejects nothing."""
     if state.ended is None:
         return fate(None, None) if state.attempts else None
     if state.ended.status == "rejected":

@@ -1,4 +1,4 @@
-"""An idea's file as it was recorded, and what the journal says of it."""
+"""Reads and writes idea.json, and makes the journal event for it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hpcscientist.records.idea import Idea
 
 
 def read_idea(path: Path, idea_hash: str = "") -> Idea | None:
-    """Return a recorded idea; None where there is none.
+    """Return a recorded idea, None if the file is missing.
 
-    `idea_hash` is its file's where that is known. Raises IdeaDamaged if the file is damaged,
-    or another one.
+    `idea_hash` is the file's hash if it is known. Raises IdeaDamaged if the file is damaged or has
+    another hash.
     """
     try:
         content = read_regular(path)
@@ -33,7 +33,7 @@ def read_idea(path: Path, idea_hash: str = "") -> Idea | None:
 
 
 def record_idea(path: Path, idea: Idea) -> str:
-    """Write an idea down unless that was done; return the hash of its file."""
+    """Write an idea's file unless it exists; return the file's hash."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         rewrite_idea(path, idea)
@@ -41,12 +41,12 @@ def record_idea(path: Path, idea: Idea) -> str:
 
 
 def rewrite_idea(path: Path, idea: Idea) -> None:
-    """Write an idea down in place of what it was."""
+    """Write an idea's file, replacing an earlier one."""
     write_text(path, idea.model_dump_json(indent=2) + "\n")
 
 
 def proposed(idea: Idea, idea_hash: str, changes: tuple[str, ...] = ()) -> IdeaProposed:
-    """Return the event of an idea whose file has this hash; "" where no proposal was usable."""
+    """Return the event for an idea whose file has this hash, "" if no proposal was usable."""
     return IdeaProposed(
         idea_id=idea.idea_id,
         number=idea.number,
@@ -63,9 +63,9 @@ def proposed(idea: Idea, idea_hash: str, changes: tuple[str, ...] = ()) -> IdeaP
 
 
 def known_idea(path: Path, idea_hash: str = "") -> Idea:
-    """Return an idea that was recorded; `idea_hash` is its file's where that is known.
+    """Return a recorded idea; `idea_hash` is the file's hash if it is known.
 
-    Raises IdeaDamaged if it is gone or damaged.
+    Raises IdeaDamaged if the file is missing or damaged.
     """
     try:
         idea = read_idea(path, idea_hash)

@@ -1,4 +1,4 @@
-"""What a proposal is told besides the campaign's own findings: literature, mode, direction."""
+"""The context of proposals: findings so far, literature, mode and direction."""
 
 from __future__ import annotations
 
@@ -59,17 +59,16 @@ if TYPE_CHECKING:
     from hpcscientist.models.recorded import RecordedModel
 
 
-# Batches of ideas, told apart before they are proposed in parallel.
+# Batches of ideas, each given a distinct direction before they are proposed in parallel.
 #
-# A batch is a run of idea numbers. Which ideas belong together depends on their numbers alone,
-# and so does what was asked for them, so that a replay gives the same whatever goes on side by
-# side.
+# A batch is a range of idea numbers. Its ideas, and the calls made for them, depend on their
+# numbers alone, so a replay gives the same result whatever runs concurrently.
 
-_FIRST_OF_BATCH = "directions/1"  # of a batch
+_FIRST_OF_BATCH = "directions/1"  # the first call of a batch
 
 
 class Directions(RootModel[tuple[Direction | None, ...]]):
-    """The content of directions.json: one a number of the batch, in their order."""
+    """The content of directions.json: one direction for each number of the batch, in order."""
 
 
 Given = tuple[Direction | None, tuple[str, ...]]
@@ -77,7 +76,7 @@ Given = tuple[Direction | None, tuple[str, ...]]
 
 @dataclass(slots=True)
 class Batches:
-    """Gives each idea its direction; whoever of a batch comes first has them found for all."""
+    """Gives each idea its direction; the first idea of a batch that asks finds all of them."""
 
     extent: Extent
     finder: DirectionFinder
@@ -88,28 +87,28 @@ class Batches:
     _found: dict[int, asyncio.Task[tuple[Direction | None, ...]]] = field(default_factory=dict)
 
     def of(self, number: int, round_number: int) -> tuple[int, ...]:
-        """The ideas of one batch; a batch ends with its round. The control arm's are not told."""
+        """Return the ideas of one batch, without the control arm's; a batch ends with its round."""
         return self.extent.batch(number, round_number, self.size)
 
     def leader(self, number: int, round_number: int) -> str:
-        """The id under which the directions of an idea's batch are asked for."""
+        """Return the idea id under which the calls for a batch's directions are recorded."""
         return idea_id_of(self.of(number, round_number)[0])
 
     async def direction(
         self, number: int, round_number: int, task: Callable[[str, int], ProposalTask]
     ) -> Given:
-        """Return an idea's direction, and the titles of those of the others of its batch.
+        """Return an idea's direction, and the titles of the other directions of its batch.
 
-        `task` makes the proposal task of an idea by id and number. Raises EndpointError.
+        `task` makes an idea's proposal task from its id and number. Raises EndpointError.
         """
         batch = self.of(number, round_number)
         first = batch[0]
         if first not in self._found or _failed(self._found[first]):
             asked = self._asked(first, batch, task)
             found = self._found[first] = asyncio.create_task(self._find(asked))
-            # Where a campaign is stopped nobody may be left who asks how it ended.
+            # Retrieve the task's error even if the campaign stops and no idea asks for it.
             found.add_done_callback(_failed)
-        # One idea that is cancelled takes nothing from the others.
+        # Shielded, so that cancelling one idea does not cancel the search for the others.
         directions = await asyncio.shield(self._found[first])
         own = batch.index(number)
         others = [d.title for i, d in enumerate(directions) if d is not None and i != own]
@@ -127,7 +126,7 @@ class Batches:
     def _asked(
         self, first: int, batch: tuple[int, ...], task: Callable[[str, int], ProposalTask]
     ) -> BatchTask:
-        """What a batch is told apart by: as it was when that began, if it has."""
+        """Return a batch's task: the recorded one if the search for directions has begun."""
         leader = idea_id_of(first)
         if self.record is not None:
             begun = self.record.begun(leader, _FIRST_OF_BATCH, BatchTask)
@@ -140,25 +139,25 @@ class Batches:
 
 
 def _failed(task: asyncio.Task[tuple[Direction | None, ...]]) -> bool:
-    """Whether it has ended, and has found nothing: then it is asked anew."""
+    """Return whether a search for directions ended without result; it is then repeated."""
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-# What the campaign knows so far, put into words for the next proposal.
+# What the campaign knows so far, as text for the next proposal.
 #
-# Values come from the trial reports in the journal; findings are derived here and never stored,
-# so that they always speak of all ideas up to now.
+# Values come from the trial reports in the journal. Findings are derived here and never stored, so
+# that they always cover all ideas so far.
 
 IN_PROGRESS = "in progress"
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """Reads the fold, and of the idea that others develop also its file.
+    """Summarises the state for proposers; of the leading idea it also reads the file.
 
-    A model is told nothing of the control arm's ideas: what it learned from them would not be its
-    own. `tells` false: it is told of its earlier ideas, and not what came of them.
-    `seeds` is the recipe's number of seeds. `evidence` tells what else was measured of an idea.
+    A model never sees the control arm's ideas: what it learned from them would not be its own.
+    `tells` false: it sees its earlier ideas, but not their outcomes. `seeds` is the recipe's number
+    of seeds. `evidence` returns what else was measured of an idea.
     """
 
     paths: RunPaths
@@ -170,16 +169,16 @@ class Knowledge:
     seeds: int
     tells: bool = True
     evidence: Callable[[str], Evidence] = lambda idea_id: NOTHING
-    _measured: list[PastScore] = field(default_factory=list)  # of ideas that have ended
-    _looked_at: int = 0  # ideas up to this number are in it, where they belong there
+    _measured: list[PastScore] = field(default_factory=list)  # scores of ended control-arm ideas
+    _looked_at: int = 0  # control-arm ideas up to this number are in `_measured`
     _findings: dict[str, Finding] = field(default_factory=dict)
     _judged: tuple[int, int] = (0, 0)
     _told: Feedback | None = None
 
     def scores(self, before: int) -> tuple[PastScore, ...]:
-        """Mean primary metric of the control arm's ideas numbered below `before`, in their order.
+        """Return the mean primary metric of the control arm's ideas numbered below `before`.
 
-        All of these must have ended.
+        They come in order of number, and must all have ended.
         """
         measured = self._measured
         for number in range(self._looked_at + 1, before):
@@ -198,7 +197,7 @@ class Knowledge:
         return tuple(measured[: bisect_left(measured, before, key=attrgetter("number"))])
 
     def feedback(self) -> Feedback:
-        """The findings so far as text for a prompt, most informative first."""
+        """Return the findings so far as text for a prompt, the most informative first."""
         if not self.tells:
             return Feedback(text="", shown=(), improved=())
         if not self._judge() and self._told is not None:
@@ -223,9 +222,9 @@ class Knowledge:
         return self._told
 
     def leader(self, before: int) -> Leader | None:
-        """Of the ideas numbered below `before`, the one that improved most, the first on a tie.
+        """Return the idea numbered below `before` that improved most, the first on a tie.
 
-        None without an improvement. It depends on those ideas alone, judged among themselves.
+        None without an improvement. Only those ideas count, judged among themselves.
         """
         judged = judge(self.state, self.objective, self.settings, seeds=self.seeds, before=before)
         own = {idea.idea_id for idea in self._own()}
@@ -243,7 +242,7 @@ class Knowledge:
         )
 
     def archive(self) -> tuple[ArchiveEntry, ...]:
-        """The latest ideas, each with a phrase for where it stands."""
+        """Return the latest ideas, each with a phrase for its status."""
         latest = itertools.islice(self._latest(), self.archive_size)
         return tuple(
             ArchiveEntry(
@@ -256,18 +255,18 @@ class Knowledge:
         )
 
     def _latest(self) -> Iterator[IdeaState]:
-        """The ideas of the model's arm, the last first."""
+        """Yield the model arm's ideas, the last first."""
         for number in range(self.state.progress.proposed.high, 0, -1):
             idea = self.state.ideas.get(idea_id_of(number))
             if idea is not None and idea.arm == "model":
                 yield idea
 
     def _own(self) -> list[IdeaState]:
-        """The ideas of the model's arm, in the order of their numbers."""
+        """Return the model arm's ideas in the order of their numbers."""
         return list(self._latest())[::-1]
 
     def _copied(self, idea_id: str, original: str | None) -> str | None:
-        """Say whose predictions an idea's are; one of the control arm is not named."""
+        """Return whose predictions an idea repeats, as text; control-arm ideas are not named."""
         if original is None:
             return None
         other = self.state.ideas.get(original)
@@ -285,9 +284,9 @@ class Knowledge:
         return ended.status
 
     def _judge(self) -> bool:
-        """Judge anew, at most once per 5 % of newly ended ideas: a sweep stays linear.
+        """Judge again, at most once per 5 % of newly ended ideas: a sweep's cost stays linear.
 
-        Return whether there is anything new to tell.
+        Return whether the ideas were judged again.
         """
         ended = self.state.progress.ended
         baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.objective.primary.name)
@@ -299,18 +298,18 @@ class Knowledge:
         return True
 
     def _values(self, idea: IdeaState) -> dict[int, float] | None:
-        """Seed -> value of an idea that ended scored; None of any other."""
+        """Return seed -> value of an idea that ended scored, None for any other."""
         if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
             return None
         return self.state.scores(idea.idea_id, idea.ended.attempt, self.objective.primary.name)
 
 
-# What the literature says to a campaign: surveyed once, before its first idea.
+# The literature survey of a campaign, made once before its first idea.
 
 
 @dataclass(slots=True)
 class Grounding:
-    """Has the survey made; `references` are the best `shown` papers that it kept."""
+    """Makes the survey; `references` are the best `shown` papers that it kept."""
 
     paths: RunPaths
     journal: Journal
@@ -321,7 +320,7 @@ class Grounding:
     references: tuple[Reference, ...] = field(default=())
 
     async def prepare(self) -> None:
-        """Make the survey, or read it where it was made. Raises EndpointError."""
+        """Make the survey, or read it if it exists. Raises EndpointError."""
         survey = self._known()
         if survey is None:
             survey = await self.surveyor.survey(self.topic)
@@ -359,17 +358,18 @@ def _statement(survey: Survey) -> str:
     return "; ".join([text, *survey.notes])
 
 
-# Beginnings of keys. What was said of each paper stands in the survey's own file.
+# Prefixes of call keys. The survey's own file has what was said of each paper.
 _OF_SURVEY = ("attributes/", "queries/")
 _OF_BATCH = ("directions/", "converge/")
-_FIRST_CALL = "propose/1"  # of an idea
+_FIRST_CALL = "propose/1"  # the first call of an idea
 
 
 @dataclass(slots=True)
 class ProposalContext:
-    """`grounding` and `batches` are None where their steps are left out.
+    """Everything that a model's proposals are based on.
 
-    `record` is that of the calls; None where no model is asked.
+    `grounding` and `batches` are None if their stages are left out. `record` has the recorded
+    calls, None if no model is asked.
     """
 
     settings: ProposingSettings = field(default_factory=ProposingSettings)
@@ -379,37 +379,37 @@ class ProposalContext:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """The papers that proposals are shown."""
+        """The papers that proposers are shown."""
         return self.grounding.references if self.grounding else ()
 
     @property
     def follows(self) -> bool:
-        """Whether the best idea is to be developed."""
+        """Return whether proposals follow up the best idea."""
         return self.settings.mode == "follow-up"
 
     def mode(self, leader: Leader | None) -> Mode:
-        """The mode of one proposal: until something has improved there is nothing to follow."""
+        """Return the mode of one proposal: without an improvement there is nothing to follow up."""
         if self.follows and leader is not None:
             return "follow-up"
         return "guided" if self.instruction else "open"
 
     @property
     def instruction(self) -> str:
-        """What ideas are to be about; "" where that is left open."""
+        """The instruction on what ideas are to be about, "" if they are free."""
         return "" if self.settings.mode == "open" else self.settings.instruction.strip()
 
     def settled(self, number: int, round_number: int) -> int:
-        """The first idea whose outcome the leader of an idea's batch does not depend on.
+        """Return the bound below which ideas count for the leader of this idea's batch.
 
-        The batch before is still under way when a batch begins, so that machines are kept busy;
-        which ideas count follows from numbers alone.
+        When a batch begins, the previous batch is still under way, which keeps machines busy; so
+        only ideas before that batch count. The bound depends on numbers alone.
         """
         first = self.batches.of(number, round_number)[0] if self.batches else number
         size = self.batches.size if self.batches else 1
         return max(1, first - size)
 
     async def prepare(self) -> None:
-        """Make what must be there before the first idea. Raises EndpointError."""
+        """Make the survey, before the first idea. Raises EndpointError."""
         if self.grounding is not None:
             await self.grounding.prepare()
 
@@ -424,23 +424,23 @@ class ProposalContext:
         if self.batches is None:
             return task(idea_id, number)
         direction, others = await self.batches.direction(number, round_number, task)
-        # What was learned while the directions were found is told too.
+        # Made again, so that it includes what was learned while the directions were found.
         return task(idea_id, number).model_copy(update={"direction": direction, "others": others})
 
     def begun(self, idea_id: str) -> ProposalTask | None:
-        """Return what an idea's proposer was shown, if it was asked: an action goes on with that.
+        """Return the recorded task of an idea if its proposer was asked before, else None.
 
-        Raises RunDirectoryError.
+        A resumed action continues with that task. Raises RunDirectoryError.
         """
         return self.record.begun(idea_id, _FIRST_CALL, ProposalTask) if self.record else None
 
     def begin(self, task: ProposalTask) -> None:
-        """Have what an idea's proposer is shown written down with its first call."""
+        """Record an idea's task together with the first call of its proposer."""
         if self.record is not None:
             self.record.begin(task.idea_id, _FIRST_CALL, task)
 
     def prompts(self, idea_id: str, number: int, round_number: int) -> tuple[PromptRef, ...]:
-        """Return the calls that led to an idea: the survey's, its batch's, its own."""
+        """Return the calls that led to an idea: the survey's, its batch's and its own."""
         if self.record is None:
             return ()
         found = [*self.record.prompts(SURVEY_ID, _OF_SURVEY)] if self.grounding else []

@@ -1,7 +1,7 @@
-"""Vetting: what is known of an idea, and what it would need, before code is written for it.
+"""Vetting: checks an idea's novelty and feasibility before code is written for it.
 
-Ideas are vetted side by side: no verdict depends on another idea. An idea that is set aside
-keeps its file with the verdict and what it rests on.
+Ideas are vetted concurrently: no verdict depends on another idea. A rejected idea keeps its file
+with the verdict and the evidence for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Concepts(RootModel[tuple[ConceptRecord, ...]]):
 
 @dataclass(slots=True)
 class Vetting:
-    """Vets ideas by its judges, in their order; `analyst` None: no concepts are looked up."""
+    """Vets ideas with its judges, in order; `analyst` None: no concepts are looked up."""
 
     paths: RunPaths
     journal: Journal
@@ -46,10 +46,10 @@ class Vetting:
     analyst: Analyst | None = None
 
     async def vet(self, idea: Idea) -> Vetted | None:
-        """Return an idea that goes on; None for one whose end is recorded. Raises EndpointError."""
-        if idea.arm == "control":  # a search knows no literature, and cannot but fit the recipe
+        """Return an idea that goes on, None for one that was rejected. Raises EndpointError."""
+        if idea.arm == "control":  # a search uses no literature, and its settings always fit
             return Vetted(idea=idea)
-        if not self.state.ideas[idea.idea_id].attempts:  # else what was said then stands
+        if not self.state.ideas[idea.idea_id].attempts:  # else it was vetted before
             reason = await self._objection(idea)
             if reason is not None:
                 ended = IdeaEnded(
@@ -69,7 +69,7 @@ class Vetting:
             try:
                 found = await self._once(path, stage.verdict, partial(judge.judge, idea))
             except LibraryError as error:
-                # No evidence against an idea, and no verdict that would stand for good.
+                # This is no evidence against the idea, and no verdict is recorded.
                 self._note(f"{idea.idea_id}: its {stage.name} is undecided, for {error}")
                 continue
             if found.objection is not None:
@@ -77,7 +77,7 @@ class Vetting:
         return None
 
     async def concepts(self, idea: Idea) -> tuple[ConceptRecord, ...]:
-        """Return what an idea consists of, as the library knows it; looked up once."""
+        """Return an idea's concepts as the library knows them; they are looked up only once."""
         if self.analyst is None or idea.arm == "control":
             return ()
         analyst = self.analyst

@@ -1,1 +1,1 @@
-"""One idea's way: planned, written, piloted, fixed, reviewed, measured, followed up."""
+"""Pursues one idea: plan, code, pilot, fixes, review, seeds, further runs."""

@@ -1,4 +1,4 @@
-"""What trying out leaves behind: versions as they were snapshotted, logs and learning curves."""
+"""Stores snapshots of versions, and reads the logs and learning curves of their trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG_TAIL = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """An attempt, the files it was made of, and the report of one of its trials."""
+    """An attempt, its files, and the report of one of its trials."""
 
     attempt: Attempt
     draft: Draft
@@ -32,24 +32,24 @@ class Tried:
 
     @property
     def outcome(self) -> Outcome:
-        """How that trial ended."""
+        """The trial's outcome."""
         return self.report.outcome
 
     @property
     def values(self) -> dict[str, float]:
-        """The values of that trial by metric; {} if it was not scored."""
+        """The trial's values by metric, {} if it was not scored."""
         outcome = self.report.outcome
         return dict(outcome.metrics) if isinstance(outcome, Scored) else {}
 
     @property
     def scored(self) -> bool:
-        """Whether it may go on."""
+        """Return whether the trial was scored."""
         return isinstance(self.report.outcome, Scored)
 
 
 @dataclass(slots=True)
 class AttemptStore:
-    """Keeps versions, and reads what their trials left."""
+    """Keeps versions, and reads the output of their trials."""
 
     paths: RunPaths
     journal: Journal
@@ -58,16 +58,16 @@ class AttemptStore:
     integrity: Integrity
 
     def log_tail(self, tried: Tried) -> str:
-        """Return the end of what the trial printed."""
+        """Return the end of the trial's log."""
         return read_tail(self.paths.trial(tried.report.trial_id).log, LOG_TAIL)
 
     def curve(self, trial_id: str) -> str:
-        """Return the end of a trial's learning curve as the candidate wrote it; never trusted.
+        """Return the end of a trial's learning curve as the candidate code wrote it, untrusted.
 
-        Where that is not all of it, the first line says so.
+        If the curve was cut, the first line says so.
         """
         path = self.paths.trial(trial_id).out / "progress.jsonl"
-        # Not through a link: what it points to is not the candidate's to show.
+        # Follow no link: it could expose a file that the candidate may not show.
         if not path.is_file() or path.is_symlink():
             return ""
         end = read_tail(path, learning_curves.TAIL)
@@ -80,7 +80,7 @@ class AttemptStore:
     ) -> Attempt:
         """Snapshot attempt `number` of an idea. Raises RunDirectoryError, OSError."""
         before = self.state.ideas[idea_id].code_hashes.get(number)
-        if before not in (None, hash_texts(draft.files)):  # what was measured is left as it is
+        if before not in (None, hash_texts(draft.files)):  # never change measured code
             raise RunDirectoryError(
                 f"{idea_id}: attempt {number} has other code than when it was run; restore "
                 "the run directory, or launch anew"

@@ -1,4 +1,4 @@
-"""What an author is asked for a version of an idea's code, with all that it is shown."""
+"""Builds the requests for versions of an idea's code, with everything the author is shown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AuthorRequests:
     attempt_store: AttemptStore
 
     async def ask(self, context: IdeaContext, step: Write) -> Draft | GaveUp:
-        """Have a version written. Raises EndpointError."""
+        """Return the version that the author writes, or why it gave up. Raises EndpointError."""
         match step:
             case WriteDraft() if step.version.number == 1:
                 return await self.author.write(context.brief)
@@ -108,7 +108,7 @@ def _improvement(context: IdeaContext, step: WriteImprovement) -> ImproveTask:
 
 
 def _variant(context: IdeaContext, child: int, last: int) -> Variant:
-    """What was made of a version, with its repairs if it took any."""
+    """Return an earlier child of a version, with the outcome of its last repair if it had any."""
     tried, note = context.tried(last), context.draft(child).note
     outcome = tried.outcome
     if isinstance(outcome, Scored):

@@ -1,4 +1,4 @@
-"""Who turns ideas into code in this campaign, and who looks at what comes of it."""
+"""Plans ideas, has their code reviewed, and has their runs read by an analyst."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from hpcscientist.authoring.review.advisor import Advisor
     from hpcscientist.authoring.run_reading import RunAnalyst
 
-# Reading runs: what was measured goes to an analyst, who may ask for another run.
+# Reading runs: an analyst gets the measurements, and may ask for another run.
 
 
 class _Unanswered(Exception):
-    """There is no usable reply."""
+    """The analyst gave no usable reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Has an idea's runs read."""
+    """Asks an analyst to read an idea's runs."""
 
     analyst: RunAnalyst
     attempt_store: AttemptStore
 
     async def read(self, context: IdeaContext, step: Read) -> FurtherRun | None:
-        """Have an analyst read the runs so far; return which run is asked for next.
+        """Have an analyst read the runs so far; return the run that it asks for next, or None.
 
-        A reply that cannot be used asks for none. Raises EndpointError.
+        An unusable reply counts as None. Raises EndpointError.
         """
         reply = await self._reply(context, step)
         run = None if reply is None else reply.run
@@ -111,7 +111,7 @@ class Analysis:
         return figures(self.attempt_store, context.idea.idea_id, attempt)
 
     def _curve(self, context: IdeaContext, attempt: int) -> str:
-        """The learning curve of an attempt's first seed."""
+        """Return the learning curve of an attempt's first seed."""
         full = self.attempt_store.state.full.get((context.idea.idea_id, attempt), {})
         return self.attempt_store.curve(min(full)) if full else ""
 
@@ -121,7 +121,9 @@ _NAME, _LACKING = 80, 300  # characters
 
 @dataclass(slots=True)
 class CodeWorkflow:
-    """Has ideas planned and reviewed, and keeps what is said of them; None: nobody does."""
+    """Has ideas planned and reviewed, and records the results. `planner` or `advisor` None: that
+    stage is left out.
+    """
 
     paths: RunPaths
     journal: Journal
@@ -131,7 +133,7 @@ class CodeWorkflow:
     advisor: Advisor | None = None
 
     async def plan(self, vetted: Vetted) -> Brief:
-        """Return an idea with its plan, as far as one can be made. Raises EndpointError."""
+        """Return an idea with its plan, without one if none can be made. Raises EndpointError."""
         idea, planner = vetted.idea, self.planner
         brief = Brief(idea=idea, concepts=vetted.concepts)
         known = self.planned(brief)
@@ -151,8 +153,9 @@ class CodeWorkflow:
         return brief.model_copy(update={"plan": planned.plan})
 
     def planned(self, brief: Brief) -> tuple[Brief, str] | None:
-        """Return an idea with the plan that is on record, and a remark on that: why there is none,
-        or what was cut of it; None where nothing is on record. Raises IdeaDamaged.
+        """Return an idea with its recorded plan and a remark: why it has no plan, or what was cut.
+
+        None if nothing was recorded. Raises IdeaDamaged.
         """
         idea_id = brief.idea.idea_id
         reason = self.state.ideas[idea_id].gave_up.get("plan")
@@ -162,8 +165,8 @@ class CodeWorkflow:
         return None if known is None else (brief.model_copy(update={"plan": known[0]}), known[1])
 
     def _known_plan(self, idea_id: str) -> tuple[ExperimentPlan, str] | None:
-        """A plan that is recorded, with its remark. Raises IdeaDamaged where its file is
-        gone or was changed.
+        """Return a recorded plan with its remark, None if there is none. Raises IdeaDamaged if its
+        file is missing or was changed.
         """
         event, path = self.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
         if event is None:
@@ -179,15 +182,15 @@ class CodeWorkflow:
         raise IdeaDamaged(f"{path}: {what}; restore it from a backup")
 
     def give_up(self, idea_id: str, task: str, reason: str, attempt: int = 0) -> None:
-        """Record that a task comes to nothing, so that drivers that resume go on without, too.
+        """Record that a task was given up, so that drivers that resume go on without it too.
 
-        `attempt`: the version that is none any more, 0 if there was none.
+        `attempt`: the version that no longer counts, 0 if there was none.
         """
         event = AuthorGaveUp(idea_id=idea_id, task=task, reason=reason, attempt=attempt)
         self.journal.record(event)
 
     async def review(self, context: IdeaContext, number: int, same_as_reference: bool) -> None:
-        """Have an advisor look at an attempt; what it finds is recorded. Raises EndpointError."""
+        """Have an advisor review an attempt, and record its findings. Raises EndpointError."""
         advisor = self.advisor
         assert advisor is not None  # else there is nothing to review
         idea_id, files = context.idea.idea_id, context.files(number)
@@ -211,7 +214,7 @@ class CodeWorkflow:
 
 
 def lacking(review: CodeReview) -> str:
-    """Name what a review found lacking, in one line; its remarks stand in review.json."""
+    """Return in one line what a review found missing, or ""; review.json has the details."""
     if review.complete:
         return ""
     found = [f"{one_line(check.concept, _NAME)} is {check.state}" for check in review.lacking]

@@ -1,9 +1,8 @@
-"""How many seeds an attempt is given, stage by stage, as `loop.allocation` says, and with halving
-also how far it climbs the recipe's steps before.
+"""Decides how many seeds an attempt gets, stage by stage, as `loop.allocation` says. With halving
+it also decides how far an attempt climbs the recipe's steps first.
 
-After each stage it is decided from the state whether another comes, and the decision is in the
-journal before anything is done about it. A driver that resumes reads it there: which ideas had
-ended by then, and how far the baseline was, changes nothing any more.
+Each decision depends on the state after a stage, and is journalled before anything follows from it.
+A driver that resumes reads it there, so ideas or baseline trials that ended later do not change it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Effort:
     _stepped: dict[str, dict[str, float]] = field(default_factory=dict)  # step -> idea -> value
 
     def decide(self, idea_id: str, after: Climb | Seeds) -> None:
-        """Decide after a stage all of whose trials were scored; the decision is journalled."""
+        """Decide after a stage whose trials were all scored, and journal the decision."""
         number = after.version.number
         if isinstance(after, Climb):
             self._climb(idea_id, number, after.index)
@@ -105,7 +104,7 @@ class Effort:
         return promote(value, earlier, seeds, metric, schedule, rate)
 
     def _known_on(self, step: str) -> dict[str, float]:
-        """By idea, the value of its latest attempt that came to a step, as the journal says."""
+        """Return by idea the value of its latest attempt that reached a step, from the journal."""
         found: dict[str, float] = {}
         for idea in self.state.ideas.values():
             attempts = [attempt for attempt, name in idea.climbed if name == step]
@@ -114,7 +113,7 @@ class Effort:
         return found
 
     def _known(self, seeds: int) -> dict[str, float]:
-        """By idea, the mean of its latest attempt that came to a rung, as the journal says."""
+        """Return by idea the mean of its latest attempt that reached a rung, from the journal."""
         state, metric = self.state, self.specs.recipe.spec.primary
         own = trial_seeds(self.settings.seed, seeds)
         found: dict[str, float] = {}
@@ -126,7 +125,7 @@ class Effort:
 
 
 def strictest(settings: Settings, number: int) -> float:
-    """Return the strictest level that an idea's p-value may be held against, by its number."""
+    """Return the strictest level that an idea's p-value may be compared with, by idea number."""
     q = settings.loop.q
     if Rule.of(settings.loop, settings.rounds).control == "online":
         return online.least_level(number, q)

@@ -1,5 +1,5 @@
-"""What was made for an idea so far, read from its folder when it is asked for: its versions' code,
-the trials that decided about them, what a reviewer and an analyst found.
+"""Reads what was made for an idea so far from its folder, on demand: the code of its versions,
+their trials, the reviews and the analyst's readings.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ V = TypeVar("V", bound=BaseModel)
 
 @dataclass(slots=True)
 class IdeaContext:
-    """One open idea. `reference` is the code that first versions are made from."""
+    """Everything made for one open idea. `reference` is the code that first versions start from."""
 
     brief: Brief
     reference: Mapping[str, str]
@@ -47,26 +47,26 @@ class IdeaContext:
 
     @property
     def standing(self) -> IdeaState:
-        """How it stands."""
+        """The idea's state in the journal."""
         return self.state.ideas[self.idea.idea_id]
 
     def files(self, number: int) -> Mapping[str, str]:
-        """Return the code of a version; 0: the reference. Raises IdeaDamaged."""
+        """Return the code of a version, 0 for the reference code. Raises IdeaDamaged."""
         return self.draft(number).files if number else self.reference
 
     def remember(self, number: int, draft: Draft) -> None:
-        """Keep a version that was just written, so that it need not be read."""
+        """Cache a version that was just written, so that it need not be read."""
         self._drafts[number] = draft
 
     def draft(self, number: int) -> Draft:
-        """Return a version as it was recorded. Raises IdeaDamaged where it is another."""
+        """Return a version as it was recorded. Raises IdeaDamaged if its files have changed."""
         known = self._drafts.get(number)
         if known is None:
             known = self._drafts[number] = self._read(number)
         return known
 
     def piloted(self, number: int) -> Tried:
-        """Return a version with its pilot, which has ended."""
+        """Return a version with its pilot, which must have ended."""
         report = self._report(trial_name(self.idea.idea_id, number, Stage.PILOT, 0))
         assert report is not None
         return self._tried(number, report)
@@ -80,21 +80,21 @@ class IdeaContext:
         return self.piloted(number)
 
     def review(self, number: int) -> CodeReview:
-        """Return what a reviewer found of a version. Raises IdeaDamaged."""
+        """Return the review of a version. Raises IdeaDamaged."""
         path = self.paths.review(number)
         self.integrity.check(path)
         return _read(path, CodeReview)
 
     def reading(self, number: int) -> AnalysisReply | None:
-        """Return what an analyst made of the runs, the time `number`; None without a usable
-        reply. Raises IdeaDamaged.
+        """Return the analyst's reading `number`, None if its reply was unusable. Raises
+        IdeaDamaged.
         """
         path = self.paths.reading(number)
         self.integrity.check(path)
         return _read(path, AnalysisReply) if path.exists() else None
 
     def seen(self, known: int) -> tuple[str, ...]:
-        """Return the hashes of the versions tried, up to `known`."""
+        """Return the code hashes of the piloted versions up to number `known`."""
         idea_id, hashes = self.idea.idea_id, self.standing.code_hashes
         return tuple(
             hashes[number]
@@ -114,7 +114,7 @@ class IdeaContext:
         return Tried(attempt, draft, report)
 
     def _names(self, number: int) -> Iterator[str]:
-        """A version's trials, in the order of its stages."""
+        """Yield the names of a version's trials, in the order of its stages."""
         for stage in (Stage.PILOT, Stage.STEP, Stage.SEEDS):
             names = (
                 trial_name(self.idea.idea_id, number, stage, index) for index in itertools.count()

@@ -1,4 +1,4 @@
-"""Taking open ideas further, step by step, as `decide` wants it; and their notes."""
+"""Takes the steps of open ideas that `decide` asks for, and keeps the ideas' notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hpcscientist.records.idea import Idea
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """What a driver has at hand of an idea that it pursues."""
+    """The objects that a driver keeps in memory for an idea that it pursues."""
 
     context: IdeaContext
     notes_writer: NotesWriter
@@ -39,7 +39,7 @@ class _Open:
 
 @dataclass(slots=True)
 class IdeaRunner:
-    """Pursues ideas, for one driver. `analysis` is None where nobody reads runs."""
+    """Pursues ideas for one driver. `analysis` is None if there is no analyst."""
 
     rules: Rules
     journal: Journal
@@ -53,7 +53,7 @@ class IdeaRunner:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def brief(self, idea_id: str) -> None:
-        """Have an idea vetted, looked up and planned. Raises EndpointError, RunDirectoryError."""
+        """Vet an idea, look it up and plan it. Raises EndpointError, RunDirectoryError."""
         vetted = await self.vetting.vet(self._idea(idea_id))
         if vetted is None:
             return
@@ -63,7 +63,7 @@ class IdeaRunner:
         self._open[idea_id] = self._opened(brief)
 
     async def _at_hand(self, idea_id: str) -> _Open | None:
-        """What was made for an idea that is briefed; None where it is open no more. Raises
+        """Return the context of a briefed idea, None if it is no longer open. Raises
         IdeaDamaged.
         """
         async with self._opening:  # two of its trials may have ended at once
@@ -88,7 +88,7 @@ class IdeaRunner:
         return _Open(context, notes_writer)
 
     async def take(self, action: Take) -> None:
-        """Take a step in which no trial runs. Raises EndpointError, RunDirectoryError."""
+        """Take a step that runs no trial. Raises EndpointError, RunDirectoryError."""
         idea_id, step = action.idea_id, action.step
         opened = await self._at_hand(idea_id)
         if opened is None:
@@ -100,7 +100,7 @@ class IdeaRunner:
             case Review(number, idle):
                 await self.workflow.review(context, number, idle)
             case Read():
-                assert self.analysis is not None  # else no run is to be read
+                assert self.analysis is not None  # else no strategy asks for a reading
                 await self.analysis.read(context, step)
             case Abandon(task, reason, number):
                 self.workflow.give_up(idea_id, task, reason, number)
@@ -113,7 +113,7 @@ class IdeaRunner:
         await self.note(idea_id)
 
     async def note(self, idea_id: str) -> None:
-        """Write down what has happened since the last time. Raises RunDirectoryError."""
+        """Add what has happened since the last call to the notes. Raises RunDirectoryError."""
         idea = self.state.ideas[idea_id]
         if idea.briefed is None or idea_id not in self.state.progress.open:
             return
@@ -141,11 +141,11 @@ class IdeaRunner:
         )
 
     def _set_aside(self, idea_id: str, last: SetAside) -> None:
-        """Record that an idea waits for the machine."""
+        """Record that an idea waits for the next driver after machine failures."""
         self._leave(idea_id, last.trial_id, last.reason)
 
     def leave(self, idea_id: str, why: str) -> None:
-        """Leave an idea to the next driver: it is not what was recorded."""
+        """Leave an idea to the next driver, because its files differ from what was recorded."""
         self._leave(idea_id, "", why)
 
     def _leave(self, idea_id: str, trial_id: str, reason: str) -> None:
@@ -162,13 +162,13 @@ class IdeaRunner:
         return known_idea(path, self.state.ideas[idea_id].idea_hash)
 
 
-# Putting together who pursues ideas in a campaign.
+# Wires up the idea runner of a campaign.
 
 
 def idea_runner(
     rules: Rules, session: Session, agents: Agents, attempt_store: AttemptStore
 ) -> IdeaRunner:
-    """Return who takes ideas to their ends, as a campaign is configured."""
+    """Return the idea runner for a campaign's configuration."""
     paths, journal, state = session.paths, session.journal, session.state
     stages = agents.stages
     analyst = stages.get(ANALYSE)

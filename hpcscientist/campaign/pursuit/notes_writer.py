@@ -1,4 +1,4 @@
-"""An idea's notebook.md, written again at every step from what happened so far."""
+"""Writes an idea's notes.md again after every step, from everything that happened so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Values = dict[str, tuple[float, float | None, int]]
 
 @dataclass(slots=True)
 class NotesWriter:
-    """The journal of one idea. What a resumed driver finds out again, it writes again."""
+    """The notes of one idea. A driver that resumes makes them again from the records."""
 
     attempt_store: AttemptStore
     brief: Brief
@@ -39,7 +39,7 @@ class NotesWriter:
     _told: int = 0
 
     def planned(self, remark: str = "") -> None:
-        """Note how the idea is to be carried out; `remark` says what is lacking in that."""
+        """Note the idea's plan; `remark` says what is missing in it."""
         idea = self.brief.idea
         self._note(
             notebook.Planned(
@@ -51,7 +51,7 @@ class NotesWriter:
         )
 
     def tell(self, context: IdeaContext, told: Sequence[Remark]) -> None:
-        """Note what happened since the last time; `told` is all of it, in order."""
+        """Note what happened since the last call; `told` is everything so far, in order."""
         for remark in told[self._told :]:
             match remark:
                 case Tried(version):
@@ -88,7 +88,7 @@ class NotesWriter:
         self._measured(tried, "pilot", _once(tried))
 
     def _ran(self, context: IdeaContext, number: int) -> None:
-        """Note what each step gave that it came to, and all seeds if it came so far."""
+        """Note a version's value at each step that it reached, and on its seeds if any ran."""
         tried, state, idea_id = (
             context.tried(number),
             self.attempt_store.state,
@@ -106,7 +106,7 @@ class NotesWriter:
     def concluded(
         self, status: Literal["scored", "failed"], attempt: int | None, reason: str | None
     ) -> None:
-        """Note what stands in the end, and its values."""
+        """Note the idea's end, its final attempt and that attempt's values."""
         values = {} if attempt is None else self._figures(attempt)
         left = status == "scored" and not values
         self._entries.append(
@@ -114,7 +114,7 @@ class NotesWriter:
                 status=status, attempt=attempt, values=values, reason=reason, left=left
             )
         )
-        self._write(durable=True)  # nobody writes it after this: never in part
+        self._write(durable=True)  # the last write, so a crash must not leave a partial file
 
     def _measured(self, tried: Trial, budget: str, values: Values) -> None:
         outcome = tried.outcome
@@ -129,7 +129,7 @@ class NotesWriter:
 
     def _note(self, entry: notebook.Entry) -> None:
         self._entries.append(entry)
-        self._write(durable=False)  # a driver that resumes writes it anew
+        self._write(durable=False)  # a driver that resumes writes it again
 
     def _write(self, *, durable: bool) -> None:
         paths = self.attempt_store.paths
@@ -138,7 +138,7 @@ class NotesWriter:
 
 
 def _once(tried: Trial) -> Values:
-    """What one trial gave."""
+    """Return the values of one trial, by metric."""
     return {name: (value, None, 1) for name, value in tried.values.items()}
 
 

@@ -1,1 +1,1 @@
-"""What is done for an idea next: pure, from what its steps have come to so far."""
+"""Strategies decide the next steps of an idea from the outcomes of earlier steps. Pure."""

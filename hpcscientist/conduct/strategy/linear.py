@@ -1,7 +1,7 @@
-"""Taking one version of an idea's code to its end: piloted, fixed, reviewed, measured.
+"""Takes one version of an idea's code to its end: pilot, fixes, review, seeds.
 
-A version is tried out at the pilot budget and fixed until it runs; a reviewer's findings go back
-to the coder; then its seeds are run.
+A version runs at the pilot budget and is fixed until it runs. A reviewer's findings go back to the
+coder. Then the version's seeds run.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ IDLE = IdeaFailed(failure=IdeaFailure.BAD_PREDICTIONS, detail=NOTHING_DONE)
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A leg whose version was scored with its seeds. `lacking` is what a reviewer found lacking in
-    it, `short` why it was not given all seeds.
+    """A leg that ended with a version scored on its seeds. `lacking` is what a reviewer found
+    missing, `short` the reason why it did not get all seeds.
     """
 
     version: Version
@@ -49,13 +49,13 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A leg that came to nothing: the last failure of a trial, what else is to be said."""
+    """A leg that failed: its last trial failure, and why the author gave up, if it did."""
 
     failed: IdeaFailed | None
     gave_up: GaveUp | None
 
     def reason(self, attempts_made: int) -> str:
-        """Say why, in one line."""
+        """Return the reason in one line."""
         parts = []
         if self.failed is not None:
             parts.append(f"{self.failed.failure.value}: {self.failed.detail}")
@@ -68,7 +68,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A leg that is not worth its seeds: its last pilot is hopeless, or it does nothing."""
+    """A leg not worth its seeds: its last pilot is hopeless or equals the baseline's."""
 
     number: int
     why: str
@@ -87,10 +87,10 @@ class Made:
 
 @dataclass(slots=True)
 class _Leg:
-    """One run of an idea's course: `run` 0 is the idea itself, each further run counts from 1.
+    """The state of one leg: `run` 0 is the idea itself, further runs count from 1.
 
-    `kind` and `parent` are those of the next version. `ready` is the last version whose pilot was
-    scored though a reviewer found it lacking: better than none.
+    `kind` and `parent` belong to the next version. `ready` is the last version whose pilot was
+    scored although a reviewer found it incomplete: a fallback if completing it fails.
     """
 
     run: int
@@ -101,15 +101,15 @@ class _Leg:
     diagnoses: list[int] = field(default_factory=list)
     failed: IdeaFailed | None = None
     ready: Made | None = None
-    lacking: dict[int, str] = field(default_factory=dict)  # by version, what a reviewer found
+    lacking: dict[int, str] = field(default_factory=dict)  # a reviewer's findings by version
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How versions are taken through a leg.
+    """Takes versions through a leg.
 
-    `debug_rounds` bounds the repairs of one leg, `advice_rounds` how often a reviewer's findings
-    go back; `advised`: there is a reviewer.
+    `debug_rounds` bounds the repairs of one leg, `advice_rounds` the rounds of a reviewer's
+    findings; `advised`: there is a reviewer.
     """
 
     debug_rounds: int
@@ -118,9 +118,9 @@ class Evaluation:
     measuring: Measuring
 
     def go(self, replay: StrategyReplay, version: Version, written: Written | GaveUp) -> End:
-        """Try versions out until one is scored with its seeds, or none is left to try.
+        """Try versions until one is scored on its seeds, or none is left to try.
 
-        `version` is the first of them. Raises NeedsAnswer.
+        `version` is the first one. Raises NeedsAnswer.
         """
         leg = _Leg(version.run, version.kind, version.parent)
         now: Made | GaveUp | None = _made(version, written)
@@ -142,7 +142,7 @@ class Evaluation:
                     continue
             objection = _objection(tried) if tried.scored else None
             if objection is not None and leg.ready is not None:
-                now = GaveUp(reason=objection)  # completing it made it worse
+                now = GaveUp(reason=objection)  # the completion made it worse
                 continue
             if objection is not None:
                 if not self._is_worth_fixing(leg, tried):
@@ -164,11 +164,9 @@ class Evaluation:
     def _advise(
         self, replay: StrategyReplay, leg: _Leg, made: Made, tried: Piloted
     ) -> Made | GaveUp | None:
-        """Have a version reviewed; return what the coder made of the findings, None if no more is
-        to be done about them.
-        """
+        """Have a version reviewed; return the coder's completed version, None if none is needed."""
         if not tried.idle:
-            leg.diagnoses.clear()  # they solved what they were about
+            leg.diagnoses.clear()  # the repairs solved their problem
         if leg.run or tried.hopeless is not None or not self.advised:
             return None
         number = made.version.number
@@ -185,13 +183,14 @@ class Evaluation:
         return _made(version, replay.of(step))
 
     def _is_worth_fixing(self, leg: _Leg, tried: Piloted) -> bool:
-        """Whether a version that changes nothing is fixed like one that failed: a reviewer would
-        have said what it lacks, and there is none.
+        """Return whether to repair an idle version like a failed one.
+
+        Only without a reviewer: a reviewer would have said what the version lacks.
         """
         return tried.hopeless is None and not self.advised and leg.debugged < self.debug_rounds
 
     def _fix(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
-        """Return a repaired version; None if no repair is left, or none is deserved."""
+        """Return a repaired version, None if no repair is left or the failure disqualifies it."""
         assert leg.failed is not None
         leg.debugged += 1
         if leg.failed.failure in DISQUALIFIED:
@@ -214,7 +213,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class LinearWay:
-    """One first version, taken to its end."""
+    """The way of one first version, taken to its end."""
 
     legs: Evaluation
 
@@ -225,7 +224,7 @@ class LinearWay:
 
 
 def _objection(tried: Piloted) -> str | None:
-    """Say why a version whose pilot was scored is not worth its seeds; None if it is."""
+    """Return why a version with a scored pilot is not worth its seeds, None if it is."""
     return tried.hopeless or (NOTHING_DONE if tried.idle else None)
 
 

@@ -1,8 +1,8 @@
-"""Steps: what can be done for one idea, and what each of them may come to.
+"""Steps: what can be done for one idea, and the possible outcomes of each.
 
-A step is a value: two with the same fields are the same step, so a tree of what was done is asked
-for its answer. All that an author or an analyst is shown follows from the step, as numbers of
-versions that were there when it was chosen; what has come in since changes nothing of it.
+A step is a value: two with equal fields are the same step, so a step is the key to its outcome. A
+step names by number the versions that an author or an analyst is shown: those that existed when it
+was chosen. Later versions do not change what they are shown.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Answer_co = TypeVar("Answer_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of an idea's code. `parent` is the one it is made from, 0 the reference; `run` is
-    the further run it belongs to, 0 for the idea itself.
+    """A version of an idea's code. `parent` is the version it is made from, 0 the reference code;
+    `run` is its further run, 0 for the idea itself.
     """
 
     number: int
@@ -30,22 +30,22 @@ class Version:
     run: int = 0
 
 
-# -- what steps come to -----------------------------------------------
+# -- outcomes of steps ------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An author wrote a version; the hash of its files."""
+    """An author wrote a version; `code_hash` is the hash of its files."""
 
     code_hash: str
 
 
 @dataclass(frozen=True, slots=True)
 class Piloted:
-    """What a version's pilot came to, and its `value` by the primary metric if it was scored.
+    """The outcome of a version's pilot, and its `value` by the primary metric if it was scored.
 
-    `lost`: the machine failed it under two drivers. `hopeless` says why its seeds are not worth
-    running; `idle`: it predicts what the unchanged reference predicts.
+    `lost`: two drivers lost it to machine failures. `hopeless` says why its seeds are not worth
+    running; `idle`: it predicts what the unchanged reference code predicts.
     """
 
     outcome: Outcome
@@ -57,17 +57,17 @@ class Piloted:
 
     @property
     def scored(self) -> bool:
-        """Whether it may go on."""
+        """Return whether the pilot was scored."""
         return isinstance(self.outcome, Scored)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a stage of a version's measuring came to: the first trial not scored, or the last.
+    """The outcome of one stage of measuring a version: its first trial not scored, or its last.
 
-    `lost` as for a pilot. `more`: how many seeds come after these, or 1 where it goes on from a
-    budget below the full one; 0: no more. `known` counts the seeds that were scored, now or
-    before. `short` says why the version was given up before all of them, or below the full budget.
+    `lost` as for a pilot. `more`: how many seeds come next, or 1 if the version goes on from a
+    budget below the full one; 0: none. `known` counts all seeds scored so far. `short` says why the
+    version was given up before all seeds, or below the full budget.
     """
 
     outcome: Outcome
@@ -80,7 +80,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a reviewer made of a version; what is `lacking` in one line, "" if nothing is."""
+    """A reviewer's verdict on a version; `lacking` says in one line what is missing, or ""."""
 
     complete: bool
     lacking: str = ""
@@ -88,7 +88,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a further run came to: the version that was scored, or why there is none."""
+    """The outcome of a further run: the scored version's number, or the `failure`."""
 
     run: FurtherRun
     number: int | None
@@ -99,8 +99,8 @@ class Ran:
 
 
 class Step(Generic[Answer_co]):
-    """Something to be done once for one idea. Steps of a higher `priority` are begun first: what
-    is nearest to a result.
+    """Something done once for one idea. Steps of a higher `priority` start first: those closest
+    to a result.
     """
 
     __slots__ = ()
@@ -179,9 +179,9 @@ class Pilot(Step[Piloted]):
 
 @dataclass(frozen=True, slots=True)
 class Abandon(Step[None]):
-    """Put on record that a task comes to nothing, so that later drivers go on without, too.
+    """Record that a task is abandoned, so that later drivers continue without it too.
 
-    `number` is that of a version which is another's double, 0: none is.
+    `number` is the version if it duplicates another, else 0.
     """
 
     priority: ClassVar[int] = 5
@@ -201,7 +201,7 @@ class Review(Step[Judged]):
 
 @dataclass(frozen=True, slots=True)
 class Climb(Step[Measured]):
-    """Run an attempt once at a budget below the full one, number `index` of them, from 0."""
+    """Run an attempt once at the smaller budget number `index`, counted from 0."""
 
     priority: ClassVar[int] = 3
     version: Version
@@ -210,7 +210,7 @@ class Climb(Step[Measured]):
 
 @dataclass(frozen=True, slots=True)
 class Seeds(Step[Measured]):
-    """Run `count` seeds of an attempt from the `first` on, counted from 0."""
+    """Run `count` seeds of an attempt, starting with seed `first`, counted from 0."""
 
     priority: ClassVar[int] = 4
     version: Version
@@ -219,14 +219,15 @@ class Seeds(Step[Measured]):
 
     @property
     def which(self) -> range:
-        """The seeds, counted from 0."""
+        """The seeds' indices, counted from 0."""
         return range(self.first, self.first + self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Step[FurtherRun | None]):
-    """Have an analyst read what `main` measured and what the runs after it came to, and ask for
-    another; None: for no more.
+    """Have an analyst read the results of version `main` and of the further runs after it.
+
+    The outcome is the next further run, None for no more.
     """
 
     priority: ClassVar[int] = 2
@@ -237,7 +238,7 @@ class Read(Step[FurtherRun | None]):
 
 @dataclass(frozen=True, slots=True)
 class Conclude(Step[None]):
-    """End the idea; `attempt` is the one that stands."""
+    """End the idea; `attempt` is the one that counts as its result."""
 
     priority: ClassVar[int] = 5
     status: Literal["scored", "failed"]
@@ -247,7 +248,7 @@ class Conclude(Step[None]):
 
 @dataclass(frozen=True, slots=True)
 class SetAside(Step[None]):
-    """Leave the idea to a later driver: the machine failed a trial again and again."""
+    """Leave the idea to a later driver, after repeated machine failures of a trial."""
 
     priority: ClassVar[int] = 5
     trial_id: str

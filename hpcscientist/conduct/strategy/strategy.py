@@ -1,4 +1,4 @@
-"""What is done for an idea next, from its first version to its end, and by which strategy."""
+"""Strategies of an idea, from its first version to its end, and the choice among them."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ from hpcscientist.records.trial import Direction
 
 # Further runs of a scored idea: those that an analyst asks for, or the ablations of its plan.
 #
-# Each is a leg of its own, from the code that was scored. What it comes to never changes what
-# that code measured.
+# Each starts from the scored code and is a leg of its own. Its outcome never changes what the
+# scored code measured.
 
 _TITLE = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Which further runs there are, `most` of an idea at most.
+    """Chooses an idea's further runs, at most `most`.
 
-    `analysed`: an analyst asks for them. Else each of `parts` is left out in turn.
+    `analysed`: an analyst asks for them. Otherwise each of `parts` is ablated in turn.
     """
 
     most: int
@@ -64,9 +64,9 @@ class Following:
     legs: Evaluation
 
     def follow_up(self, replay: StrategyReplay, main: Arrived) -> InfraFailed | None:
-        """Do an idea's further runs; return the one that the machine failed and that it waits for.
+        """Do an idea's further runs; return the machine failure that the idea has to wait for.
 
-        An idea that was given up before all seeds has none. Raises NeedsAnswer.
+        An idea that was given up before all seeds has no further runs. Raises NeedsAnswer.
         """
         if main.short is not None:
             return None
@@ -80,14 +80,14 @@ class Following:
                 return None
             end = self._further(replay, main, run, number)
             if isinstance(end, InfraFailed):
-                # A driver that resumes would run it again: nothing may be built on it.
+                # A driver that resumes would rerun it, so no later run may depend on it.
                 return None if end.lost else end
             runs.append(_ran(run, end))
-        _read(replay, self.most + 1, main, runs)  # the last of them is read too
+        _read(replay, self.most + 1, main, runs)  # the analyst reads the last run too
         return None
 
     def _ablate(self, replay: StrategyReplay, main: Arrived) -> InfraFailed | None:
-        """Leave out what the plan says may be left out, a part a run."""
+        """Ablate the parts that the plan lists, one part a run."""
         for number, part in enumerate(self.parts[: self.most], start=1):
             end = self._further(replay, main, _without(part), number)
             if isinstance(end, InfraFailed):  # as above
@@ -117,7 +117,7 @@ def _ran(run: FurtherRun, end: Arrived | Failed | Dropped) -> Ran:
 
 
 def _without(part: str) -> FurtherRun:
-    """The run that shows what a part of the method gives."""
+    """Return the further run that measures the contribution of a part of the method."""
     return FurtherRun(
         kind="ablation",
         title=one_line(f"Without {part}", _TITLE),
@@ -127,17 +127,18 @@ def _without(part: str) -> FurtherRun:
 
 
 class Way(Protocol):
-    """Takes an idea from nothing to the end of its first leg: `LinearWay` and `TreeWay` do."""
+    """Takes an idea to the end of its first leg; implemented by `LinearWay` and `TreeWay`."""
 
     def go(self, replay: StrategyReplay) -> End:
-        """Have versions written and tried. Raises NeedsAnswer."""
+        """Write and try versions. Raises NeedsAnswer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What may be done now, side by side and the most urgent first; `told`: what happened so far,
-    in the order in which it is to be read. A later one begins with the same.
+    """The steps that may be taken now, concurrently, the most urgent first.
+
+    `told` holds what happened so far, in reading order. It only grows at the end.
     """
 
     steps: tuple[AnyStep, ...]
@@ -146,14 +147,14 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How one idea is pursued."""
+    """The strategy of one idea: a way to its first scored version, then further runs."""
 
     way: Way
     following: Following
 
     def next(self, tree: Tree) -> Next:
-        """Return what is done next. Steps that have no answer yet stay among them; the last of an
-        idea is `Conclude` or `SetAside`, and it comes alone.
+        """Return the next steps. A step stays among them until it has an answer. The last step of
+        an idea is `Conclude` or `SetAside`, and it comes alone.
         """
         replay = StrategyReplay(tree)
         try:
@@ -190,10 +191,10 @@ def _concluded(replay: StrategyReplay, end: End) -> Last:
 
 
 class StrategyKind(ABC):
-    """How ideas of a model are taken to the end of their first leg; `authoring.search` names it.
+    """A kind of strategy for a model's ideas, chosen by name with `authoring.search`.
 
     `picks_by_pilots`: it compares versions by their pilots, which then have a seed of their own.
-    `ablates`: without an analyst the parts of a plan are left out in turn.
+    `ablates`: if there is no analyst, it ablates the parts of a plan in turn.
     """
 
     name: ClassVar[str]
@@ -202,11 +203,11 @@ class StrategyKind(ABC):
 
     @abstractmethod
     def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
-        """Return the way of one idea; `seed` is the idea's, `direction` the primary metric's."""
+        """Return the way for one idea; `seed` is the idea's, `direction` the primary metric's."""
 
     @abstractmethod
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
-        """Return how many versions of its code an idea has, in a campaign with these stages."""
+        """Return how many versions of its code an idea has in a campaign with these stages."""
 
 
 class LinearSearch(StrategyKind):
@@ -216,24 +217,24 @@ class LinearSearch(StrategyKind):
     picks_by_pilots = False
 
     def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
-        """Return the way of one idea."""
+        """Return the way for one idea."""
         return LinearWay(legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
-        """Return one first version, and one repair where repairs are allowed."""
+        """Return the counts: one first version, and at most `FIXES` repairs."""
         most = settings.authoring.further_runs if "analyse" in stages else 0
         fixes = min(FIXES, settings.loop.debug_rounds)
         return Versions(1, 0, fixes, 0, min(RUNS, most), most, ablates=False)
 
 
 class TreeSearch(StrategyKind):
-    """A tree of versions, the best of which is taken to its end."""
+    """A tree of versions; the best version is taken to its end."""
 
     name = "tree"
     ablates = True
 
     def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
-        """Return the way of one idea."""
+        """Return the way for one idea."""
         of = settings.authoring
         bounds = Bounds(
             *(of.drafts, of.nodes, of.workers, of.debug_share, of.debug_depth), direction
@@ -241,7 +242,7 @@ class TreeSearch(StrategyKind):
         return TreeWay(bounds, seed, legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
-        """Return the versions of a tree that is grown whole."""
+        """Return the counts for a fully grown tree."""
         authoring = settings.authoring
         ablates = "plan" in stages and "analyse" not in stages
         most = authoring.further_runs if ablates or "analyse" in stages else 0
@@ -261,8 +262,8 @@ class TreeSearch(StrategyKind):
 
 @dataclass(frozen=True, slots=True)
 class Strategies:
-    """Chooses the strategy of each idea. `advised` and `analysed`: a reviewer, or an analyst, takes
-    part. `direction` is the primary metric's.
+    """Chooses the strategy of each idea. `advised`: there is a reviewer; `analysed`: there is an
+    analyst. `direction` is the primary metric's.
     """
 
     kind: StrategyKind
@@ -273,9 +274,9 @@ class Strategies:
     measuring: Measuring
 
     def of(self, number: int, arm: Arm, parts: tuple[str, ...]) -> Strategy:
-        """Return the strategy of idea `number`; `parts` of its method may be left out in turn.
+        """Return the strategy of idea `number`; `parts` of its method may be ablated in turn.
 
-        A setting of the control arm has one version, and nobody to look at it.
+        A control-arm idea has one version, and no reviewer or analyst.
         """
         by_model, authoring = arm == "model", self.settings.authoring
         legs = Evaluation(

@@ -1,9 +1,9 @@
-"""Walking through what was done for an idea, up to where something is lacking.
+"""Replays a strategy over recorded outcomes, up to the first step without an outcome.
 
-A strategy is written as one would do the work oneself, from the first version to the last. It is
-walked through anew each time: what was done has its answer in the tree, and the first thing that
-has none is what is done next. So a strategy keeps nothing, and a driver that resumes walks the
-same way.
+A strategy is written as straight-line code, from the first version to the last. Each decision runs
+it from the start: a finished step gets its outcome from the tree, and the first steps without an
+outcome are taken next. So a strategy keeps no state, and a driver that resumes repeats the same
+path.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _UNKNOWN = object()
 
 
 class Tree(Protocol):
-    """By step, what it came to. A dictionary is one."""
+    """Outcomes by step. A dictionary is one."""
 
     def get(self, step: AnyStep, default: object, /) -> object:
-        """Return what a step came to, `default` where that is not known."""
+        """Return a step's outcome, `default` if it is not known."""
         ...
 
 
-# -- what is told on the way, in the order in which it is to be read --
+# -- remarks made along the way, in reading order ---------------------
 
 
 @dataclass(frozen=True, slots=True)
 class NotWritten:
-    """There is no such version."""
+    """The author gave up on a version; it does not exist."""
 
     kind: AttemptKind
     run: int
@@ -52,14 +52,14 @@ class NotWritten:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A version and its pilot."""
+    """A version that has been piloted."""
 
     version: Version
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A tree of versions has grown, and which of them goes on."""
+    """A fully grown tree of versions; `best` is the version that goes on."""
 
     nodes: tuple[Node, ...]
     best: int | None
@@ -67,21 +67,21 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What a reviewer found of a version."""
+    """A reviewer judged a version."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a version was measured."""
+    """A version was measured on its seeds or a smaller budget."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What an analyst made of the runs, the time `number`."""
+    """An analyst read the runs, for the `number`-th time."""
 
     number: int
 
@@ -94,7 +94,7 @@ Remark = NotWritten | Tried | Grown | Reviewed | Run | Understood
 
 @dataclass(frozen=True, slots=True)
 class InfraFailed:
-    """The machine failed a version again and again; `lost`: under two drivers."""
+    """Machine failures used up a version's reruns; `lost`: under two drivers."""
 
     number: int
     outcome: MachineFailed
@@ -103,28 +103,28 @@ class InfraFailed:
 
     @property
     def reason(self) -> str:
-        """Say why, in one line."""
+        """Return the reason in one line."""
         return f"machine failed ({self.outcome.failure.value}): {self.outcome.detail}"
 
 
 class NeedsAnswer(Exception):
-    """Something is to be done first; the walk knows what."""
+    """A step has no outcome yet; `StrategyReplay.lacking` holds it."""
 
 
 @dataclass(slots=True)
 class StrategyReplay:
-    """One walk. `lacking` are the steps it came to that have no answer yet."""
+    """One replay. `lacking` holds the steps it reached that have no outcome yet."""
 
     tree: Tree
     told: list[Remark] = field(default_factory=list)
     lacking: list[AnyStep] = field(default_factory=list)
-    latest: int = 0  # number of the last version that was begun
+    latest: int = 0  # number of the latest version that was chosen
     tried: dict[int, Version] = field(default_factory=dict)
-    known: dict[int, int] = field(default_factory=dict)  # by version, seeds that were scored
-    hashes: list[str] = field(default_factory=list)  # of the versions that were tried
+    known: dict[int, int] = field(default_factory=dict)  # scored seeds by version
+    hashes: list[str] = field(default_factory=list)  # code hashes of the tried versions
 
     def look(self, step: Step[Answer]) -> Answer | None:
-        """Return what a step came to; None where it is lacking, or came to nothing."""
+        """Return a step's outcome; None if it is lacking, or if the outcome is None."""
         answer = self.tree.get(cast("AnyStep", step), _UNKNOWN)
         if answer is _UNKNOWN:
             self.lacking.append(cast("AnyStep", step))
@@ -132,51 +132,52 @@ class StrategyReplay:
         return cast("Answer", answer)
 
     def of(self, step: Step[Answer]) -> Answer:
-        """Return what a step came to. Raises NeedsAnswer."""
+        """Return a step's outcome. Raises NeedsAnswer."""
         answer = self.look(step)
         self.need()
         return cast("Answer", answer)
 
     def need(self) -> None:
-        """Go no further where something is lacking. Raises NeedsAnswer."""
+        """Raise NeedsAnswer if any step is lacking."""
         if self.lacking:
             raise NeedsAnswer
 
     def pilot(self, version: Version, code_hash: str) -> Piloted:
-        """Return what a version's pilot came to, and tell of both at first. Raises NeedsAnswer."""
+        """Return a version's pilot; note the version when it is new. Raises NeedsAnswer."""
         piloted = self.of(Pilot(version))
         if version.number not in self.tried:
             self.add(version, code_hash)
         return piloted
 
     def add(self, version: Version, code_hash: str) -> None:
-        """Take note of a version whose pilot has run."""
+        """Note a version whose pilot has run."""
         self.latest = max(self.latest, version.number)
         self.tried[version.number] = version
         self.hashes.append(code_hash)
         self.told.append(Tried(version))
 
     def measured(self, number: int, known: int) -> None:
-        """Take note that a version has been measured; `known` counts its scored seeds."""
+        """Note that a version was measured; `known` counts its scored seeds."""
         self.known[number] = known
         self.told.append(Run(number))
 
     def standing(self, last: int) -> int:
-        """The latest version up to `last` that has scored seeds, else `last` itself: a later
-        failure never discards a good run.
+        """Return the latest version up to `last` with scored seeds, else `last` itself.
+
+        A later failure never discards a good run.
         """
         return max((n for n, known in self.known.items() if known and n <= last), default=last)
 
 
-# Measuring a version: the budgets it climbs, then its seeds, stage by stage.
+# Measuring a version: first the smaller budgets, then its seeds in stages.
 
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """How versions are measured. `seeds`: as many as the recipe has.
+    """Measures versions. Without a `schedule`, and in further runs, all `seeds` are run.
 
-    `schedule` says after how many seeds it is decided whether more come, None: all are run;
-    `budgets` counts those below the full one that are climbed before.
+    `schedule` says after how many seeds to decide about more, None: all at once; `budgets` counts
+    the budgets below the full one that come first.
     """
 
     seeds: int
@@ -184,13 +185,13 @@ class Measuring:
     schedule: Schedule | None = None
 
     def measure(self, replay: StrategyReplay, version: Version) -> Measured:
-        """Return what a version's last stage came to. Raises NeedsAnswer."""
+        """Return the outcome of a version's last stage. Raises NeedsAnswer."""
         measured = self._measured(replay, version)
         replay.measured(version.number, measured.known)
         return measured
 
     def _measured(self, replay: StrategyReplay, version: Version) -> Measured:
-        # What a further run shows is told beside the idea, and decides nothing.
+        # A further run is reported beside the idea and decides nothing, so it gets all seeds.
         if self.schedule is None or version.run:
             return replay.of(Seeds(version, 0, self.seeds))
         for index in range(self.budgets):

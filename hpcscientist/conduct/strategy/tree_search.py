@@ -1,9 +1,9 @@
-"""Growing a tree of versions of an idea's code; the best that works goes the ordinary way.
+"""Grows a tree of versions of an idea's code, then takes the best working version to its end.
 
-The tree grows in steps: `authoring.tree` says which versions are made next, these are written and
-piloted side by side, and the next step begins when all have ended. So what is made depends on
-what was measured and never on what ended first, and a driver that resumes grows the same tree.
-Versions are numbered as they are chosen, so a number where an author came to nothing stays empty.
+The tree grows in steps: `authoring.tree` chooses the next versions, these are written and piloted
+concurrently, and the next step begins when all have ended. So the tree depends on what was
+measured and never on what ended first, and a driver that resumes grows the same tree. Versions are
+numbered when they are chosen, so the number of a version whose author gave up stays unused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hpcscientist.records.trial import DISQUALIFIED, IdeaFailed, MachineFailed
 
 @dataclass(frozen=True, slots=True)
 class _Shoot:
-    """A version that was made, and what became of it."""
+    """A version in the tree, with its code and its pilot's outcome."""
 
     version: Version
     written: Written | GaveUp
@@ -46,7 +46,7 @@ class _Shoot:
 
     @property
     def infra_failed(self) -> InfraFailed | None:
-        """How the machine failed it, where the idea waits for that."""
+        """The machine failure that the idea has to wait for, None if there is none."""
         if self.piloted is None or self.piloted.lost:
             return None
         failed, number = self.piloted.outcome, self.version.number
@@ -57,7 +57,7 @@ class _Shoot:
 
 @dataclass(frozen=True, slots=True)
 class TreeWay:
-    """The way of a tree. `seed` is the idea's own."""
+    """The way of a tree search. `seed` is the idea's own."""
 
     bounds: Bounds
     seed: int
@@ -87,7 +87,7 @@ class TreeWay:
 
 
 class _Batch:
-    """The versions of one step. `grown` are those before it."""
+    """The versions of one step. `grown` holds those of earlier steps."""
 
     def __init__(
         self,
@@ -109,17 +109,17 @@ class _Batch:
         replay.latest += len(chosen)
 
     def made(self) -> list[_Shoot]:
-        """Return them in the order of their numbers, when all have ended. Raises NeedsAnswer."""
+        """Return the step's versions in order of number, once all ended. Raises NeedsAnswer."""
         replay = self._replay
         seen = set(replay.hashes)
         written: list[Written | GaveUp | None] = []  # None: not yet
         made: list[_Shoot] = []
         for version, node in zip(self._versions, self._nodes, strict=True):
-            # A first version is told of the ones before it, so it waits for them.
+            # The author of a first version sees the earlier ones, so it waits for them.
             waits = version.kind == "draft" and None in written
             one = None if waits else replay.look(self._write(version, written))
             written.append(one)
-            # What is another's double is cut, so those before it must be known.
+            # Duplicates are dropped, so the versions before this one must be known.
             if one is None or None in written:
                 continue
             if isinstance(one, Written) and one.code_hash in seen:
@@ -135,9 +135,9 @@ class _Batch:
         return made
 
     def _leave_out(self, made: Sequence[_Shoot]) -> None:
-        """Put on record what the machine failed for good: a driver that resumes might have it run,
-        and would grow another tree from there. Not while the idea waits for one before it: then
-        the step is not over, and all of it may be run again. Raises NeedsAnswer.
+        """Record the pilots that machine failures lost for good: a driver that resumes might rerun
+        one and grow another tree from there. Stop at the first failure that the idea waits for:
+        then the step is not over, and all of it may be rerun. Raises NeedsAnswer.
         """
         for shoot in made:
             if shoot.infra_failed is not None:
@@ -162,7 +162,7 @@ class _Batch:
         return WriteImprovement(
             *step,
             led=tuple(node.number for node in tree.line(parent)),
-            # What the machine failed is no evidence.
+            # A machine failure is no evidence about the idea.
             others=tuple(
                 (child.number, tree.fixed(child).number)
                 for child in tree.children(parent)
@@ -173,10 +173,10 @@ class _Batch:
     def _earlier(
         self, version: Version, written: Sequence[Written | GaveUp | None]
     ) -> tuple[int, ...]:
-        """Return the first versions before `version`; all first versions come before all others."""
+        # First versions are made before all others, so they are numbered 1, 2, ….
         if version.number == 1:
             return ()
-        # One that tampered, or does nothing, sets no example.
+        # A version that tampered or does nothing is no example to show.
         roots = [
             shoot.version.number
             for shoot in self._grown
@@ -191,7 +191,10 @@ class _Batch:
         return *roots, *beside
 
     def _shoot(self, version: Version, written: Written | GaveUp, node: Node) -> _Shoot | None:
-        """What became of a version, `node` where it was not written; None while it is piloted."""
+        """Return a version with its outcome, `node` as it is if it was not written.
+
+        None while its pilot runs.
+        """
         if isinstance(written, GaveUp):
             return _Shoot(version, written, None, node)
         piloted = self._replay.look(Pilot(version))
@@ -228,7 +231,7 @@ def _state(piloted: Piloted) -> NodeState:
 
 
 def _fruitless(grown: Sequence[_Shoot]) -> End:
-    """How a tree ends in which no version works."""
+    """Return the end of a tree in which no version works."""
     idle = [s for s in grown if s.node.state == "disqualified" and s.piloted and s.piloted.scored]
     if idle:
         return Dropped(idle[-1].version.number, NOTHING_DONE)

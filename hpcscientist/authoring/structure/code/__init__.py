@@ -1,1 +1,1 @@
-"""All code of a candidate as one whole: definitions, scopes, objects, what names stand for."""
+"""All of a candidate's code together: definitions, scopes, objects, what names stand for."""

@@ -1,4 +1,4 @@
-"""Classes of ours and their objects: bases, methods, attributes, what runs where one is called."""
+"""The candidate's classes and their objects: bases, methods, attributes, what a call runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Infer = Callable[[ast.expr, Unit], Refs]
 
 
 class Objects:
-    """Looks things up in objects and classes; `infer` says what a base's name means."""
+    """Look-ups in objects and classes; `infer` returns what the name of a base means."""
 
     def __init__(self, project: Project, infer: Infer) -> None:
         self._project, self._infer = project, infer
 
     def attribute_site(self, ref: Ref, name: str) -> Site | None:
-        """Return what binds an attribute of an object or class, in it or its bases."""
+        """Return the site that binds an attribute of an object or class, bases included."""
         classes = self.lineage(ref)
         if ref.kind == "instance":
             for owner in classes:
@@ -34,14 +34,14 @@ class Objects:
         return None
 
     def method(self, ref: Ref, name: str) -> Unit | None:
-        """Return the method that an object or class has under a name."""
+        """Return the method of an object or class by its name, bases included."""
         for owner in self.lineage(ref):
             if (site := self._project.class_attribute(owner, name)) is not None:
                 return site.definition
         return None
 
     def lineage(self, ref: Ref) -> list[Unit]:
-        """Return a class and those of its bases that are ours; without itself for `super()`."""
+        """Return a class and the candidate's classes among its bases; for `super()` only these."""
         found: list[Unit] = []
         queue = [ref.unit] if ref.unit is not None else []
         while queue and len(found) < _MOST:
@@ -52,7 +52,7 @@ class Objects:
         return found[1:] if ref.above else found
 
     def bases(self, owner: Unit) -> list[Unit]:
-        """Return a class's direct bases that are ours."""
+        """Return the candidate's classes among a class's direct bases."""
         if not isinstance(owner.node, ast.ClassDef) or owner.parent is None:
             return []
         found = []
@@ -64,9 +64,9 @@ class Objects:
         return found
 
     def closed(self, ref: Ref, unit: Unit) -> bool:
-        """Whether all bases of a class are ours, so that a unit sees no other attributes.
+        """Return whether all bases of a class are the candidate's, so no attribute is unseen.
 
-        A `__getattr__` may know more, but not what it needs itself.
+        A `__getattr__` may provide more attributes, except to its own code (`unit`).
         """
         if self.method(ref, "__getattr__") not in (None, unit):
             return False
@@ -80,7 +80,7 @@ class Objects:
         return True
 
     def called(self, ref: Ref) -> list[Unit]:
-        """Return which definitions run where something is called."""
+        """Return the definitions that run when something is called."""
         if ref.kind == "function" and ref.unit is not None:
             return [ref.unit]
         if ref.kind == "class" and ref.unit is not None:

@@ -1,4 +1,4 @@
-"""All files of a candidate as one whole: modules by import, classes by base, names by scope."""
+"""All of a candidate's files together: modules by import, names by scope, attributes by class."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Project:
         self.units = [unit for module in self.modules.values() for unit in module.walk()]
         self._scopes = {id(unit): collect(unit) for unit in self.units}
         self._set: dict[int, dict[str, Site]] = {}  # by class: where methods set attributes
-        self._globals: dict[int, dict[str, Site]] = {}  # by module: those that functions bind
+        self._globals: dict[int, dict[str, Site]] = {}  # by module: globals that functions bind
         self._dotted = {_dotted(name): module for name, module in self.modules.items()}
 
     def scope(self, unit: Unit) -> Scope:
-        """Return what a unit binds."""
+        """Return a unit's scope."""
         return self._scopes[id(unit)]
 
     def imported(self, file: str, module: str, level: int) -> Unit | None:
-        """Return our own module that an import in `file` means, if it is ours."""
+        """Return the module that an import in `file` names; None if it is not the candidate's."""
         folder = posixpath.dirname(file).replace("/", ".")
         if level:
             parts = folder.split(".") if folder else []
@@ -42,7 +42,7 @@ class Project:
         return self._dotted.get(module) or self._dotted.get(beside)
 
     def see(self, name: str, unit: Unit, place: Place, path: Path = ()) -> Site | None:
-        """Return what binds a name as a place in a unit sees it; None where nothing does."""
+        """Return the site that a place in a unit sees for a name; None if nothing binds it."""
         scope = self.scope(unit)
         here = scope.sites.get(name, [])
         inner = [s for s in here if s.region and s.region[0] <= place <= s.region[1]]
@@ -78,7 +78,7 @@ class Project:
         return known.get(name)
 
     def _starred(self, name: str, module: Unit) -> Site | None:
-        """Return what a star import gives for a name; of libraries, the import itself."""
+        """Return the site that a star import gives a name; for libraries, the import itself."""
         stars = self.scope(module).sites.get("*", [])
         for star in reversed(stars):
             source = self.imported(module.file, star.module, star.level)
@@ -90,7 +90,7 @@ class Project:
         return None
 
     def member(self, module: Unit, name: str) -> Site | Unit | None:
-        """Return what a name means in one of our modules: a site, or a module in a package."""
+        """Return what a name means in a module: a site, or a module in a package."""
         sites = [s for s in self.scope(module).sites.get(name, []) if s.region is None]
         if sites:
             return sites[-1]
@@ -101,12 +101,12 @@ class Project:
         return self._starred(name, module)
 
     def class_attribute(self, owner: Unit, name: str) -> Site | None:
-        """Return what a class binds a name to itself, its methods among them."""
+        """Return the site where a class's own body binds a name; methods count."""
         sites = [s for s in self.scope(owner).sites.get(name, []) if s.region is None]
         return sites[-1] if sites else None
 
     def set_attribute(self, owner: Unit, name: str) -> Site | None:
-        """Return where methods set an attribute: `__init__` first, then as they stand."""
+        """Return where methods set an attribute: `__init__` first, then in file order."""
         known = self._set.get(id(owner))
         if known is None:
             known = self._set[id(owner)] = {}
@@ -117,7 +117,7 @@ class Project:
         return known.get(name)
 
     def _looped(self, scope: Scope, place: Place) -> bool:
-        """Whether a place stands in a loop of its scope."""
+        """Return whether a place lies in a loop of its scope."""
         return any(
             isinstance(node, _LOOPS)
             and (node.lineno, node.col_offset) < place
@@ -127,6 +127,6 @@ class Project:
 
 
 def _dotted(file: str) -> str:
-    """Return a file's name as imports write it: `sub/layers.py` is sub.layers."""
+    """Return a file's module name as imports write it: `sub/layers.py` is sub.layers."""
     name = posixpath.normpath(file).removesuffix(".py")
     return name.removesuffix("__init__").rstrip("/").replace("/", ".")

@@ -1,4 +1,4 @@
-"""What a static analysis says of code: definitions, calls, bindings and shapes, with places."""
+"""The results of the static analysis: definitions, calls, bindings and shapes, with places."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Kind = Literal["module", "class", "function", "method"]
 
 
 class Definition(Record):
-    """A function or class of the candidate's own, or a statement at module level.
+    """A function or class in the candidate's code, or a statement at module level.
 
     `name` is qualified (`Net.forward`); a statement at module level is `<module>`. Lines `first`
-    to `last` count from 1, decorators included. `code` is its source, with gaps ("…") where it
-    is long; "" in an outline. `signature` is its header on one line.
+    to `last` count from 1, decorators included. `code` is its source, with gaps ("…") if it is
+    long; "" in an outline. `signature` is its header on one line.
     """
 
     file: str
@@ -29,9 +29,9 @@ class Definition(Record):
 
 
 class Call(Record):
-    """A call between our own definitions, by their names; `file` and `line` are the call's own.
+    """A call between the candidate's definitions, by name; `file` and `line` are the call's.
 
-    A function that is handed to a library (`map(work, …)`) counts as called there.
+    A function that is passed to a library (`map(work, …)`) counts as called there.
     """
 
     caller: str
@@ -42,9 +42,9 @@ class Call(Record):
 
 
 class Binding(Record):
-    """Where a name of a failing line got its value; line 0 where nothing binds it.
+    """The place where a name of a failing line got its value; line 0 if nothing binds it.
 
-    An attribute is named with what it belongs to (`self.width`, `settings.RATE`).
+    An attribute's name includes its owner (`self.width`, `settings.RATE`).
     """
 
     name: str
@@ -54,9 +54,9 @@ class Binding(Record):
 
 
 class Shape(Record):
-    """What the text tells of a shape or size: `(3, 4)`, or `784 -> 10` of a layer.
+    """A shape or size that the source shows, such as `Linear(784, 10)` or `zeros((3, 4))`.
 
-    `name` is what is built or reshaped there; what is not known stays as it is written.
+    `name` is what is built or reshaped there. Unknown values stay as they are written.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Shape(Record):
 class LocalStructure(Record):
     """The code around the frames of a traceback, or an outline of all code.
 
-    `definitions` start with those that the frames stand in, in their order; the nearer to a
-    failing line, the earlier. `calls` go by file and line.
+    `definitions` begin with those that hold the frames, in the frames' order; the others follow,
+    those nearest to a failing line first. `calls` are sorted by file and line.
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -78,5 +78,5 @@ class LocalStructure(Record):
     shapes: tuple[Shape, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything was found."""
+        """Return whether anything was found."""
         return bool(self.definitions or self.calls or self.names or self.shapes)

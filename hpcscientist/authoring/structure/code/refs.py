@@ -1,4 +1,4 @@
-"""What an expression may stand for among our own definitions."""
+"""References: which of the candidate's definitions an expression may stand for."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal
 
 from hpcscientist.authoring.structure.code.units import Unit
 
-_MOST = 8  # things that one expression may be
+_MOST = 8  # alternatives for one expression
 _DEEP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """One of our modules, classes or functions, an object of a class, or a sequence of such.
+    """A module, class or function of the candidate, an object of a class, or a sequence of these.
 
-    `items` are what stands at each place of a sequence; `above` is what `super()` gives: the
+    `items` holds what each place of a sequence may be. `above` marks what `super()` returns: the
     object seen as one of its bases.
     """
 
@@ -31,12 +31,12 @@ Refs = tuple[Ref, ...]
 
 
 def union(found: Iterable[Refs]) -> Refs:
-    """Return all that is in any, once, in order."""
+    """Return the references in any of `found`, each once, in order; at most _MOST."""
     return tuple(dict.fromkeys(ref for refs in found for ref in refs))[:_MOST]
 
 
 def sequence(items: Iterable[Refs]) -> Refs:
-    """Return a sequence of items; () where nothing is known of any."""
+    """Return a sequence of items; () if nothing is known of any item."""
     known = tuple(items)
     depth = 1 + max((ref.depth for refs in known for ref in refs), default=0)
     return (Ref("sequence", items=known, depth=depth),) if any(known) and depth <= _DEEP else ()

@@ -1,7 +1,7 @@
 """Scopes: which places bind a name, and which of them a place in the code sees.
 
-By text: of the places that bind a name in a scope the last one before counts, other branches of
-the same `if` left out.
+The order of the source decides: of the places that bind a name in a scope, the last one before a
+use counts. Other branches of the same `if` are left out.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _EITHER = ({"if", "else"}, {"case"}, {"handler"})
 class Site:
     """A place that binds a name.
 
-    `value` is what it is bound to; where `element` is set, something within that (an item
-    of a loop or of an unpacked value, which of them in `index`). `region` is the part of the code
-    that sees it, for comprehensions and lambdas. `module` and `member` say what an import means.
+    `value` is the expression that it is bound to. With `element`, it is bound to an item of that
+    value (in a loop or by unpacking); `index` says which. `region` is the part of the code that
+    sees the name, for comprehensions and lambdas. `module` and `member` are what an import names.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Site:
     value: ast.expr | None = None
     element: bool = False
     index: int | None = None
-    end: Place = (0, 0)  # of the statement: what it binds is seen behind it
+    end: Place = (0, 0)  # of the statement: code after it sees the name
     path: Path = ()
     region: tuple[Place, Place] | None = None
     module: str = ""
@@ -51,13 +51,13 @@ class Site:
 
     @property
     def line(self) -> int:
-        """The line it stands in."""
+        """The line of the place."""
         return self.place[0]
 
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """The names that a unit binds; `attributes` are those it sets on its first parameter."""
+    """The names that a unit binds; `attributes` are those that it sets on its first parameter."""
 
     unit: Unit
     sites: dict[str, list[Site]] = field(default_factory=dict)
@@ -68,13 +68,13 @@ class Scope:
     )
 
     def add(self, site: Site) -> None:
-        """Keep a site."""
+        """Add a site."""
         self.sites.setdefault(site.name, []).append(site)
 
     def around(self, line: int) -> list[tuple[ast.AST, Path]]:
-        """Return the innermost statement that a line lies in, and others that begin with it.
+        """Return the statements around a line that begin last, the innermost at the end.
 
-        The innermost is the last; several begin in a line such as `while go(): step()`.
+        Several statements begin on a line such as `while go(): step()`.
         """
         found = [(span(node), node, path) for node, path in self.statements]
         around = [each for each in found if each[0][0] <= line <= each[0][1]]
@@ -85,8 +85,9 @@ class Scope:
 def last_before(sites: list[Site], place: Place, path: Path, loops: bool) -> Site:
     """Return which of a scope's sites (at least one) a place in that scope sees.
 
-    The last one before it; if there is none, one from an earlier turn of a loop around it
-    (`loops`), else the next one behind: a name that is bound too late is bound there.
+    That is the last site before the place. If there is none, it is a site from an earlier
+    iteration of a loop around the place (`loops`), else the next site after it, because a name
+    that is bound too late is bound there.
     """
     seen = [site for site in sites if site.end <= place and site.place < place]
     behind = [site for site in sites if site not in seen]
@@ -99,7 +100,7 @@ def last_before(sites: list[Site], place: Place, path: Path, loops: bool) -> Sit
 
 
 def _exclude(one: Path, other: Path) -> bool:
-    """Whether two places lie in branches of which only one is taken."""
+    """Return whether two places lie in branches of which only one runs."""
     for (node, branch), (same, another) in zip(one, other, strict=False):
         if node != same:
             return False
@@ -114,7 +115,7 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 def collect(unit: Unit) -> Scope:
-    """Return what a unit binds, from its tree; nothing where it has none."""
+    """Return what a unit binds, read from its tree; nothing if it has no tree."""
     scope = Scope(unit)
     if unit.node is None:
         return scope
@@ -162,7 +163,7 @@ def _parameters(scope: Scope, node: FunctionNode) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What a target is bound to and how, as in `Site`."""
+    """The value that a target is bound to, and how, as in `Site`."""
 
     kind: str
     value: ast.expr | None
@@ -174,7 +175,7 @@ class _Given:
 
 
 def _bind(scope: Scope, node: ast.AST, path: Path) -> None:
-    """Keep what one statement's own part binds."""
+    """Add what a statement binds itself, without its blocks."""
     if isinstance(node, ast.Global | ast.Nonlocal):
         scope.outer.update(node.names)
     elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -191,7 +192,7 @@ def _bind(scope: Scope, node: ast.AST, path: Path) -> None:
 
 
 def _targets(node: ast.AST, path: Path, declared: bool) -> list[tuple[ast.expr, _Given]]:
-    """Return a statement's targets; `declared`: annotations without a value count."""
+    """Return a statement's targets; with `declared`, annotations without a value count too."""
     end = end_of(node)
     if isinstance(node, ast.Assign):
         return [(target, _Given("assign", node.value, end, path)) for target in node.targets]
@@ -215,7 +216,7 @@ def _targets(node: ast.AST, path: Path, declared: bool) -> list[tuple[ast.expr, 
 
 
 def _within(scope: Scope, part: ast.AST, path: Path) -> None:
-    """Keep what expressions bind: walruses, patterns, comprehensions, lambdas."""
+    """Add what expressions bind: walruses, patterns, comprehensions, lambdas."""
     for node in ast.walk(part):
         if isinstance(node, ast.NamedExpr):
             _target(scope, node.target, _Given("assign", node.value, end_of(node), path))
@@ -235,7 +236,7 @@ def _within(scope: Scope, part: ast.AST, path: Path) -> None:
 
 
 def _target(scope: Scope, target: ast.expr, given: _Given) -> None:
-    """Keep the names of a target; items of a written tuple are taken apart."""
+    """Add the names of a target; a tuple literal is unpacked."""
     stack: list[tuple[ast.expr, _Given, int | None]] = [(target, given, None)]
     while stack:
         node, bound, index = stack.pop()
@@ -270,7 +271,7 @@ def _site(scope: Scope, name: str, place: Place, given: _Given, index: int | Non
 
 
 def first_parameter(unit: Unit) -> str:
-    """Return a method's name for its object (or class); "" for static methods and functions."""
+    """Return a method's name for its object or class; "" for static methods and functions."""
     if unit.kind != "method" or not isinstance(unit.node, FunctionNode):
         return ""
     if any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in unit.node.decorator_list):

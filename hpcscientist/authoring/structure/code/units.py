@@ -1,4 +1,4 @@
-"""Definitions as scopes: which there are, which lines each holds, which one a line lies in."""
+"""Definitions as scopes: which exist, which lines each holds, and which one holds a line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hpcscientist.authoring.structure.code.records import Kind
 from hpcscientist.files.python_source import syntax_tree
 from hpcscientist.files.text import one_line
 
-# Parses Python that may not be Python: lines that stand in the way are put aside, one by one.
+# Parsing files that may have syntax errors: lines that cause one are put aside, one by one.
 #
-# A syntax error hides a whole file from `ast`. So the line it names is replaced by one of the
-# same indentation that says nothing (a header keeps its name), until the rest parses; every other
-# line keeps its place and its number. Nothing is imported or executed.
+# A syntax error hides a whole file from `ast`. So the line that the error names is replaced by one
+# of the same indentation that does nothing (a header keeps its name), until the rest parses. Every
+# other line keeps its number. Nothing is imported or executed.
 
 MAX_SOURCE = 400_000  # characters; longer files are generated, or data
 _TRIES = 25
@@ -27,10 +27,10 @@ _BRANCH = re.compile(r"^(elif|else|except|finally|case)\b")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file's lines and its tree; `aside` are the lines that the tree does not hold.
+    """A file's lines and its tree; `aside` are the lines that the tree lacks.
 
-    `tree` is None where too much stands in the way. `blockless` are headers whose block is missing,
-    each with the line where it was looked for.
+    `tree` is None if too many lines fail to parse. `blockless` maps each header whose block is
+    missing to the line where the block was expected.
     """
 
     file: str
@@ -45,13 +45,13 @@ class Source:
 
 
 def parse(file: str, text: str) -> Source:
-    """Parse a file as far as it goes; never raises."""
+    """Return a file, parsed as far as possible; never raises."""
     lines = tuple(_NEWLINE.split(text))
     if len(text) > MAX_SOURCE:
         return Source(file, lines, None, frozenset())
     readable = text.removeprefix("\ufeff").replace("\0", " ").encode("utf-8", "replace").decode()
     tried = _NEWLINE.split(readable)
-    aside: dict[int, int] = {}  # line -> how often it was in the way
+    aside: dict[int, int] = {}  # line -> how often it was replaced
     blockless: dict[int, int] = {}
     for _ in range(_TRIES):
         found = _tree(tried)
@@ -82,7 +82,7 @@ def _without_block(error: SyntaxError, lines: int) -> int:
 
 
 def _complete(lines: list[str], number: int) -> None:
-    """Give a header a block of its own; where that is not its end yet, its name is kept alone."""
+    """Give a header a block; if the header goes on in the next line, keep only its name."""
     line = lines[number - 1]
     whole = line.rstrip().endswith(":") and line.count("(") == line.count(")")
     lines[number - 1] = f"{line.rstrip()} pass" if whole else f"{_header(line, 'if True:')} pass"
@@ -99,7 +99,7 @@ def _put_aside(lines: list[str], error: SyntaxError, aside: dict[int, int]) -> N
 
 
 def _without_content(lines: list[str], number: int) -> str:
-    """Return a line that opens a block where this one does, and does nothing elsewhere."""
+    """Return a line that opens a block if this one does, and does nothing otherwise."""
     line = lines[number - 1]
     following = next((text for text in lines[number:] if text.strip()), "")
     if indentation(following) > indentation(line):
@@ -109,7 +109,7 @@ def _without_content(lines: list[str], number: int) -> str:
 
 
 def _header(line: str, otherwise: str) -> str:
-    """Return a header of the same kind and name that parses; `otherwise` where it is none."""
+    """Return a header of the same kind and name that parses; `otherwise` if the line is none."""
     indent = line[: indentation(line)]
     if found := HEADER.match(line):
         return f"{indent}class {found[3]}:" if found[2] == "class" else f"{indent}def {found[3]}():"
@@ -120,9 +120,9 @@ def _header(line: str, otherwise: str) -> str:
 
 
 def _last_filled(lines: list[str], number: int, aside: dict[int, int]) -> str:
-    """Return "" for a line that stays in the way: it is emptied.
+    """Return "" for a line that still causes an error.
 
-    An error may be seen behind its cause, at an empty line: then the line before it goes.
+    An error may be reported after its cause, at an empty line; then empty the filled line before.
     """
     if not lines[number - 1].strip():
         for before in range(number - 1, 0, -1):
@@ -147,7 +147,7 @@ ScopeNode = FunctionNode | ast.ClassDef | ast.Module
 
 @dataclass(eq=False, slots=True)
 class Unit:
-    """A module, class or function: a scope. `node` is None where the file does not parse."""
+    """A module, class or function as a scope; `node` is None if the file does not parse."""
 
     source: Source
     name: str
@@ -161,12 +161,12 @@ class Unit:
 
     @property
     def file(self) -> str:
-        """The file it stands in."""
+        """The file that holds it."""
         return self.source.file
 
     @property
     def short(self) -> str:
-        """Its name without those around it."""
+        """Its name without those of the units around it."""
         return self.name.rpartition(".")[2]
 
     @property
@@ -176,11 +176,11 @@ class Unit:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What orders units: file, line, name."""
+        """The sort key of units: file, line, name."""
         return self.file, self.first, self.name
 
     def walk(self) -> Iterator[Unit]:
-        """Yield the unit and all within it, as they stand in the file."""
+        """Yield the unit and all units within it, in file order."""
         stack = [self]
         while stack:
             unit = stack.pop()
@@ -251,9 +251,9 @@ def _name(parent: Unit, name: str) -> str:
 
 
 def _extend(unit: Unit) -> None:
-    """Let a definition of a file that does not parse have what is indented as if in it.
+    """Extend a definition in a file with syntax errors to all lines indented below it.
 
-    Where its block is missing, the line that was found instead is its own, too.
+    If its block is missing, the line found instead belongs to it too.
     """
     source, header = unit.source, int(getattr(unit.node, "lineno", unit.first))
     indent = indentation(source.lines[header - 1])
@@ -294,8 +294,8 @@ def _by_text(module: Unit) -> None:
 def enclosing(module: Unit, line: int, function: str = "") -> Unit:
     """Return the innermost unit that runs a line.
 
-    Headers are run by the scope around them, unless `function` says that a call was about to
-    begin or end there.
+    The scope around a header runs it, unless `function` says that a call was about to begin or
+    end there.
     """
     around = [unit for unit in module.walk() if unit.first <= line <= unit.last]
     for unit in reversed(around):
@@ -307,7 +307,7 @@ def enclosing(module: Unit, line: int, function: str = "") -> Unit:
     return module
 
 
-# Statements: the lines they span, what they compute themselves, and the blocks in them.
+# Statements: the lines that they span, what they compute themselves, and their blocks.
 
 Place = tuple[int, int]  # line, column in bytes
 
@@ -334,7 +334,7 @@ def end_of(node: ast.AST) -> Place:
 
 
 def header_parts(node: ast.AST) -> list[ast.AST]:
-    """Return what a statement computes itself, without the blocks in it."""
+    """Return the parts that a statement computes itself, without its blocks."""
     if isinstance(node, ast.ClassDef):
         return [*node.decorator_list, *node.bases, *node.keywords]
     if isinstance(node, FunctionNode):
@@ -360,7 +360,7 @@ def _function_parts(node: FunctionNode) -> list[ast.AST]:
 def blocks(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
     """Yield the blocks of a compound statement, each with its branch's name.
 
-    Of the branches `if` and `else`, of all cases and of all handlers only one is taken.
+    Only one of the branches `if` and `else` runs, one of all cases, and one of all handlers.
     """
     names = {"body": "if", "orelse": "else"} if isinstance(node, ast.If) else {}
     for name in ("body", "orelse", "finalbody"):
@@ -374,9 +374,9 @@ def blocks(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
 
 
 def in_order(part: ast.AST) -> Iterator[tuple[ast.AST, Place | None]]:
-    """Yield a node's parts, inner ones first, each with the place of a formatted text around it.
+    """Yield a node's parts, inner ones first, each with the place of an f-string around it.
 
-    Before Python 3.12, what stands in such a text may be said to stand elsewhere.
+    Before Python 3.12, nodes inside an f-string may have wrong places.
     """
     stack: list[tuple[ast.AST, Place | None, bool]] = [(part, None, False)]
     while stack:
@@ -393,7 +393,7 @@ def in_order(part: ast.AST) -> Iterator[tuple[ast.AST, Place | None]]:
 
 
 def touching(parts: list[ast.AST], line: int) -> list[ast.AST]:
-    """Return the outermost expressions that stand in one line of a long statement."""
+    """Return the outermost expressions that lie within one line of a long statement."""
     found: list[ast.AST] = []
     queue = list(parts)
     while queue:
