@@ -1,4 +1,4 @@
-"""A campaign of scripted adapters in this process: the real conductor, journal and files."""
+"""Runs a campaign with scripted adapters in this process: real conductor, journal and files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Predictions = Callable[[TrialSpec], str]
 
 
 def _own_predictions(spec: TrialSpec) -> str:
-    """Every code's predictions differ."""
+    """Return different predictions for each version of the code."""
     return spec.provenance.code_hash
 
 
@@ -67,7 +67,7 @@ def scored(value: float) -> Scored:
 
 
 class ScriptedTrials:
-    """A backend whose trials end at once as `judge` says; None: the worker is lost."""
+    """A backend whose trials end at once with `judge`'s outcome; None: the worker is lost."""
 
     slots = 2
     outlives_driver = False
@@ -80,7 +80,7 @@ class ScriptedTrials:
         node: str = "",
         pace: random.Random | None = None,
     ) -> None:
-        """`pace` draws how many turns of the loop a trial takes; None: none."""
+        """`pace` draws how many turns of the event loop a trial takes; None: none."""
         self._paths, self._judge, self._predictions = paths, judge, predictions
         self._node, self._pace = node, pace
         self.ran: list[tuple[str, int]] = []
@@ -124,7 +124,7 @@ def _first(outcome: Scored) -> float:
 
 
 class ScriptedProposer:
-    """Proposes the summaries it was given; remembers what it was told."""
+    """A proposer of given summaries, which records its tasks."""
 
     by_outcomes = False
 
@@ -148,7 +148,7 @@ class ScriptedProposer:
 
 
 class ScriptedAuthor:
-    """Writes a comment a version; fixes as long as `fixes` says."""
+    """An author that writes one comment per version, and fixes code up to `fixes` times."""
 
     def __init__(self, recipe: Recipe, fixes: int = 0) -> None:
         self._entry, self._reference = recipe.spec.entry, recipe.reference
@@ -182,7 +182,7 @@ class ScriptedAuthor:
 
 
 class CampaignBench:
-    """Makes a run directory and drives it with scripted adapters, again and again."""
+    """A run directory that scripted adapters can drive any number of times."""
 
     def __init__(self, folder: Path, ideas: int, **loop: int | float) -> None:
         self.recipe = load(create("scripted", folder))
@@ -215,9 +215,9 @@ class CampaignBench:
         self.state = CampaignState()
         self.generation = 0
         self.predictions: Predictions = _own_predictions
-        self.pace: random.Random | None = None  # at once
+        self.pace: random.Random | None = None  # trials end at once
         self.catches_nothing_done = False
-        self.trusted = False  # what is recorded has a copy
+        self.trusted = False  # whether the campaign keeps a copy of its records
 
     def configure(self, **sections: dict[str, object]) -> None:
         """Change sections of the configuration before the campaign is driven."""
@@ -238,7 +238,7 @@ class CampaignBench:
         control: Proposer | None = None,
         reconsider: Reconsider | None = None,
     ) -> ScriptedTrials:
-        """Drive the campaign as a new driver would, from whatever is on the disk."""
+        """Drive the campaign as a new driver would, from the files on disk."""
         self.state = CampaignState()
         self.generation += 1
         if self.trusted:
@@ -269,14 +269,14 @@ class CampaignBench:
         return backend
 
     def _judge_pilots(self, wired: Wired) -> None:
-        """Have idle versions caught, which no campaign without a language model does."""
+        """Catch versions that do nothing, which campaigns without a language model do not."""
         judging = replace(wired.conductor.rules.judging, catches_nothing_done=True)
         rules = replace(wired.conductor.rules, judging=judging)
         if self.catches_nothing_done:
             wired.conductor.rules = wired.conductor.performers.idea_runner.rules = rules
 
     def control(self) -> SearchProposer:
-        """A fresh control arm, as each driver makes one."""
+        """Return a new control arm, as each driver creates one."""
         return SearchProposer(self.recipe, self.config.settings.seed)
 
     async def search(self, judge: Judge) -> ScriptedTrials:

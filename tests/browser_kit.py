@@ -1,4 +1,4 @@
-"""Pages in a real browser, for tests marked `browser`: see tests/browser_environment."""
+"""Opens pages in a real browser, for tests marked `browser`; see tests/browser_environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRIVER = Path(__file__).parent / "report" / "browser.mjs"
 
 
 def why_no_browser() -> str | None:
-    """Say what is missing; None where a browser can be driven."""
+    """Return what is missing to drive a browser; None if nothing is."""
     folder = os.environ.get("HPCTEST_BROWSER", "")
     if not shutil.which("node"):
         return "COULD NOT RUN: no node; tests/browser_environment FOLDER installs it"
@@ -27,7 +27,7 @@ def why_no_browser() -> str | None:
 
 
 def opened(page: Path, *flags: str | Path) -> dict[str, Any]:
-    """Open a page and return what came of it; skips, saying so, where there is no browser."""
+    """Open a page and return the browser's report; skip the test if there is no browser."""
     if lacking := why_no_browser():
         pytest.skip(lacking)
     modules = str(Path(os.environ["HPCTEST_BROWSER"]) / "node_modules")

@@ -1,4 +1,4 @@
-"""Models' folders written by hand: safetensors by struct and JSON, no torch."""
+"""Writes model folders by hand, safetensors and JSON, without torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_shard(path: Path, tensors: Mapping[str, tuple[int, int]], dtype: str =
 
 
 def write_model(folder: Path, **config: object) -> Path:
-    """Write a whole model of two shards."""
+    """Write a complete model with two shards."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", {**CONFIG, **config})
     write_json(folder / "generation_config.json", {})

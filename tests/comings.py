@@ -1,4 +1,4 @@
-"""Which event an action may come to."""
+"""Checks which events an action may lead to."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ from hpcscientist.records.events import (
 
 
 def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noqa: PLR0911
-    """Whether an event may be what an action came to."""
-    if isinstance(event, IdeaSetAside) and not event.trial_id:  # what lies there is damaged
+    """Return whether an event may be the result of an action."""
+    if isinstance(event, IdeaSetAside) and not event.trial_id:  # its files are damaged
         return isinstance(action, RunTrial | Take | Brief) and action.idea_id == event.idea_id
     match action:
         case RunTrial():
@@ -95,7 +95,7 @@ def _of_run(action: RunTrial, event: Event) -> bool:
 
 
 def _of_proposal(number: int, event: Event, state: CampaignState) -> bool:
-    if isinstance(event, IdeaEnded):  # nothing that was proposed could be used
+    if isinstance(event, IdeaEnded):  # no proposal was usable
         return event.status == "failed" and state.ideas[event.idea_id].number == number
     return isinstance(event, IdeaProposed | ProposalsExhausted) and event.number == number
 

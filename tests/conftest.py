@@ -1,4 +1,4 @@
-"""Fixtures for all rooms: nobody's own configuration, cache or state is used by a test."""
+"""Fixtures for all tests; no test uses the developer's own configuration, cache or state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from slurm_kit import Cluster, close_cluster, open_cluster, why_not
 
-# No timing is asserted, and a test draws the same examples in every run.
+# Without deadlines, and with the same examples in every run.
 settings.register_profile(
     "deterministic",
     deadline=None,
@@ -23,23 +23,23 @@ settings.register_profile(
 settings.load_profile("deterministic")
 
 
-# Markers of what a test needs beside this package; see pyproject.toml.
+# Markers of what a test needs besides this package; see pyproject.toml.
 PLACES = ("slurm", "apptainer", "serving", "browser", "tex")
-# Tests that the gate leaves out: what they find depends on daemons, or they take long.
+# Tests that the gate leaves out: their results depend on daemons, or they are slow.
 LEFT_OUT = (*PLACES, "full")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer the tests that only .ci/full runs."""
+    """Add the option for tests that only .ci/full runs."""
     told = "also what takes long or needs a cluster, containers or an engine (see tests/README.md)"
     parser.addoption("--full", action="store_true", help=told)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what belongs to --full, whatever this machine has; side by side, long ones first.
+    """Deselect the tests that need --full; in parallel runs, put slow tests first.
 
-    Left out by marker and not by what is there, so that a cluster that happens to be up, or was
-    left by an earlier run, changes nothing of the tests that decide on a landing.
+    Tests are deselected by marker, not by what the machine has. So a cluster that happens to be up,
+    or was left by an earlier run, does not change which tests decide on a merge.
     """
     if not config.getoption("--full"):
         left_out = [item for item in items if any(map(item.get_closest_marker, LEFT_OUT))]
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> int:
-    """When a test's turn is among those side by side: what takes minutes must not be begun last."""
+    """Return a test's rank in a parallel run: tests that take minutes must not start last."""
     if in_one_place(item.path) == CLUSTER:
         return 0
     if item.get_closest_marker("e2e"):
@@ -61,11 +61,11 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where tests run side by side, some follow each other in one process.
+    """In parallel runs, keep some tests together in one process.
 
-    Those of the cluster and of engines look at what is left in its queue, on its nodes and on its
-    ports; those of a file that share what a fixture makes would have it made in every process.
-    (xdist's own groups are not heeded beside pytest 9.2.)
+    Tests of the cluster and of engines look at leftovers in its queue, on its nodes and on its
+    ports. Tests that share a module or session fixture would create it in every process. (xdist's
+    own groups do not work with pytest 9.2.)
     """
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 (an option of the tests)
 
@@ -73,7 +73,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return in_one_place(config.rootpath / nodeid.partition("::")[0]) or nodeid
 
-    config.option.loadscopereorder = False  # by turn, not by number
+    config.option.loadscopereorder = False  # keep the order of `_turn`, not of group sizes
     return InPlaces(config, log)
 
 
@@ -82,7 +82,7 @@ CLUSTER = "cluster"
 
 @cache
 def in_one_place(file: Path) -> str | None:
-    """Name the place where a file's tests follow each other; None if each goes where it may."""
+    """Return the group in which a file's tests run in sequence; None if they may run anywhere."""
     text = file.read_text()
     if re.search(r"mark\.(slurm|serving)\b", text):
         return CLUSTER
@@ -93,7 +93,7 @@ def in_one_place(file: Path) -> str | None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that was skipped though HPCTEST_REQUIRE promises all that it needs."""
+    """Fail a test that is skipped although HPCTEST_REQUIRE promises all that it needs."""
     report = yield
     required = os.environ.get("HPCTEST_REQUIRE", "").split()
     needed = [name for name in PLACES if item.get_closest_marker(name)]
@@ -111,7 +111,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             if name.startswith("HPCSCI_") and name != "HPCSCI_TEST_IMAGE":
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
-        patch.setenv("HPCSCI_BACKEND", "local")  # also where a development cluster is up
+        patch.setenv("HPCSCI_BACKEND", "local")  # even if a development cluster is up
         for name in ("CONFIG", "CACHE", "STATE"):
             patch.delenv(f"XDG_{name}_HOME", raising=False)
         yield home
@@ -119,7 +119,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A real Slurm as an ordinary user sees it."""
+    """Yield a real Slurm as an ordinary user sees it."""
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -130,5 +130,5 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def shared(cluster: Cluster) -> Path:
-    """An empty folder that every node sees and the ordinary user owns."""
+    """Return an empty folder that every node sees and the ordinary user owns."""
     return cluster.make_folder()

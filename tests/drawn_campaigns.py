@@ -1,7 +1,7 @@
-"""Campaigns of any size to be looked at: a journal with times, result files and ideas' folders.
+"""Draws campaigns of any size to look at: a journal with times, result files, ideas' folders.
 
-Written as the driver writes them, but at once: ideas are drawn, and nothing is run. Some are better
-than the baseline, some worse; code fails, nodes fail, and some ideas build on others.
+The files are those that a driver writes, but nothing is run: ideas are drawn at random. Some are
+better than the baseline, some worse; code fails, nodes fail, and some ideas build on others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ LOST = MachineFailed(failure=MachineFailure.NODE, detail="node n3 failed")
 
 @dataclass
 class Drawing:
-    """Draws one campaign; `ended` false leaves the last ideas open, as while it runs."""
+    """A campaign to draw; with `ended` false, the last ideas stay open as in a running campaign."""
 
     folder: Path
     ideas: int
@@ -91,7 +91,7 @@ class Drawing:
     _rows: list[dict[str, Any]] = field(default_factory=list)
 
     def draw(self) -> RunPaths:
-        """Write the campaign; return its paths."""
+        """Write the campaign and return its paths."""
         self.bench = CampaignBench(self.folder, self.ideas)
         self.paths = self.bench.paths
         self.bench.config = self.bench.config.model_copy(update={"campaign_id": self.name})
@@ -263,7 +263,7 @@ class Drawing:
             outcome = failure
             if outcome is None and draw.random() < 0.01:
                 outcome = LOST
-            # Paired: what a seed does to one, it does to the other.
+            # Paired: a seed has the same effect on all ideas.
             noise = random.Random(seed).gauss(0, 0.008) + draw.gauss(0, 0.003)
             if outcome is None:
                 values = {metric.name: (level or 0.0) + noise for metric in self.spec.metrics}
@@ -391,7 +391,7 @@ class Drawing:
 
 
 def draw(folder: Path, ideas: int, **options: Any) -> RunPaths:
-    """Write a campaign of so many ideas below a folder; return its paths."""
+    """Write a campaign of this many ideas below a folder; return its paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return Drawing(folder, ideas, **options).draw()
 

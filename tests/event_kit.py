@@ -1,4 +1,4 @@
-"""Events of the journal for tests that are about a part of what these tell."""
+"""Journal events with defaults, for tests that need only some of their fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpcscientist.records.trial import Stage
 
 
 def driver_started(generation: int = 1, host: str = "h", pid: int = 1) -> DriverStarted:
-    """A driver of some version."""
+    """Return the start of a driver."""
     return DriverStarted(
         generation=generation,
         host=host,
@@ -27,7 +27,7 @@ def driver_started(generation: int = 1, host: str = "h", pid: int = 1) -> Driver
 
 
 def idea_proposed(number: int = 1, title: str = "t", arm: Arm = "model") -> IdeaProposed:
-    """The idea of a number, in the first round."""
+    """Return the proposal of an idea in the first round."""
     return IdeaProposed(
         idea_id=f"idea-{number:04d}",
         number=number,
@@ -45,7 +45,7 @@ def idea_proposed(number: int = 1, title: str = "t", arm: Arm = "model") -> Idea
 def trial_queued(
     trial_id: str, idea_id: str, stage: Stage, seed: int = 1, run: int = 1
 ) -> TrialQueued:
-    """A trial of an idea's first version."""
+    """Return a queued trial of an idea's first version."""
     return TrialQueued(
         trial_id=trial_id,
         idea_id=idea_id,
@@ -58,9 +58,9 @@ def trial_queued(
 
 
 def rewrite(path: Path, keep: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-    """Have a journal hold some of its lines alone, as if no other had been written; return them.
+    """Rewrite a journal as if only some of its lines had been written; return these lines.
 
-    `keep` is given each line as JSON, and may change it.
+    `keep` is called with each line as JSON, and may change it.
     """
     lines = [json.loads(text) for text in path.read_bytes().splitlines()]
     kept = [line for line in lines if keep(line)]

@@ -1,4 +1,4 @@
-"""A real HTTP server for tests: it answers as scripted, byte for byte, also badly."""
+"""A real HTTP server for tests that answers as scripted, byte for byte, also wrongly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Seen:
 
 
 def raw(data: bytes) -> Act:
-    """Send these bytes, whatever they are, and close."""
+    """Send these bytes unchanged and close."""
 
     async def act(endpoint: Endpoint, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
@@ -35,7 +35,7 @@ def raw(data: bytes) -> Act:
 def answer(
     body: Any, status: int = 200, headers: dict[str, str] | None = None, missing: int = 0
 ) -> Act:
-    """Send a JSON body (bytes as they are); `missing` bytes are announced but never sent."""
+    """Send a JSON body (bytes unchanged); `missing` bytes are announced but never sent."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [
         f"HTTP/1.1 {status} X",
@@ -48,7 +48,7 @@ def answer(
 
 
 def completion(text: str | None, **more: Any) -> dict[str, Any]:
-    """A completion's body. `more` overrides its fields; `usage=None` leaves them out."""
+    """Return a completion's body. `more` overrides fields; `usage=None` leaves `usage` out."""
     body = {
         "model": "tiny",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}}],
@@ -67,13 +67,13 @@ def error(status: int, message: str, headers: dict[str, str] | None = None) -> A
 
 
 async def hang(endpoint: Endpoint, writer: asyncio.StreamWriter) -> None:
-    """Accept and say nothing, until the server closes."""
+    """Accept the request and send nothing until the server closes."""
     endpoint.hanging.set()
     await endpoint.closing.wait()
 
 
 async def trickle(endpoint: Endpoint, writer: asyncio.StreamWriter) -> None:
-    """Send one byte after the other, faster than any idle timeout, without an end."""
+    """Send single bytes without end, faster than any idle timeout."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{")
     while not endpoint.closing.is_set():
         writer.write(b" ")
@@ -89,10 +89,10 @@ async def reset(endpoint: Endpoint, writer: asyncio.StreamWriter) -> None:
 
 
 class Endpoint:
-    """Use as `async with Endpoint() as endpoint`.
+    """A scripted endpoint; use it as `async with Endpoint() as endpoint`.
 
-    `script` holds what is done with one POST after the other; its last entry repeats.
-    `models` is what is done with each GET.
+    `script` holds the reaction to each POST in order; its last entry repeats. `models` is the
+    reaction to each GET.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the newcomer's page says of the code and of a campaign, for tests that hold it to that."""
+"""Parses what the newcomer's page says about the code and a campaign, for tests of these claims."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LINES = re.compile(r"^ *```json\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 def section(title: str) -> str:
-    """Return a section of the page, without its headline."""
+    """Return a section of the page, without its heading."""
     return PAGE.read_text(encoding="utf-8").split(f"\n## {title}\n", 1)[1].split("\n## ")[0]
 
 
 def names(text: str) -> list[tuple[str, str]]:
-    """Return the functions and classes that a text names: file, and name in it."""
+    """Return the functions and classes that a text names, as file and name in it."""
     return [(found[1], found[2]) for found in _NAME.finditer(text)]
 
 
@@ -29,12 +29,12 @@ def files(text: str) -> list[str]:
 
 
 def excerpts(text: str) -> list[dict[str, Any]]:
-    """Return the journal's events that a text quotes, in order."""
+    """Return the journal events that a text quotes, in order."""
     return [json.loads(line) for block in _LINES.findall(text) for line in block.splitlines()]
 
 
 def is_part(part: Any, whole: Any) -> bool:
-    """Whether a quoted value is in the journal's: a mapping may have fewer fields."""
+    """Return whether a quoted value matches the journal's; a mapping may have fewer fields."""
     if isinstance(part, dict) and isinstance(whole, dict):
         return all(key in whole and is_part(value, whole[key]) for key, value in part.items())
     return bool(part == whole)

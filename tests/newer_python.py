@@ -1,4 +1,4 @@
-"""Code for newer Pythons than the oldest that is supported, and Pythons of other versions."""
+"""Code that needs a newer Python than the oldest supported one, and Pythons of other versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-# What Python 3.12 came with.
+# Syntax that Python 3.12 added.
 NEWER = (
     "def first[T](x: list[T]) -> T: return x[0]",
     "class Box[S]:\n    held: S",
@@ -23,7 +23,7 @@ NEWER = (
     "print(f'{\n    1  # one\n}')",
     'print(f"""{\n    1  # one\n}""")',
 )
-# No Python reads these, newer syntax in them or not.
+# Invalid in every Python, with or without newer syntax.
 BROKEN = (
     "x = = 1",
     "def first[T](x: T -> T: return x",
@@ -35,14 +35,14 @@ BROKEN = (
 )
 
 
-# Where pyenv and uv keep the Pythons that they install.
+# Folders of the Pythons that pyenv and uv install.
 _PLACES = (".pyenv/versions/*/bin", ".local/share/uv/python/*/bin")
 
 
 @cache
 def python(low: tuple[int, int], high: tuple[int, int] = (3, 99)) -> str:
-    """Return a Python of this machine between two versions; skips the test if there is none."""
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # tests have a HOME of their own
+    """Return a Python of this machine between two versions; skip the test if there is none."""
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # tests set their own HOME
     folders = [str(folder) for place in _PLACES for folder in sorted(home.glob(place))]
     places = os.pathsep.join([*folders, os.environ.get("PATH", "")])
     for minor in range(low[1], min(high[1], 30) + 1):

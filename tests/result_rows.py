@@ -1,4 +1,4 @@
-"""Rows of `hpcsci results` for tests of whoever shows them."""
+"""Rows of `hpcsci results`, for tests of the code that shows them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Tests on a real Slurm: is it up, an ordinary user, a folder that every node sees, an interpreter.
+"""Helpers for tests on a real Slurm: an ordinary user, a shared folder and an interpreter.
 
-Fixtures (in conftest.py): `cluster`, for the session, skips where no Slurm answers; `shared`, for
-a test, is an empty folder that every node sees and the user owns. The development cluster is
-one: `slurm/devcluster up`.
+Fixtures (in conftest.py): `cluster`, for the session, skips if no Slurm answers; `shared`, for a
+test, is an empty folder that every node sees and the user owns. The development cluster is such a
+Slurm: `slurm/devcluster up`.
 
-HPCTEST_SHARED names the shared file system; HPCTEST_USER the ordinary user;
-HPCTEST_SERVING_PYTHON an interpreter with the engine, where the tests' own has none.
-HPCTEST_SERVING_IMAGE an image with the engine (tests/serving_image).
+HPCTEST_SHARED names the shared file system, HPCTEST_USER the ordinary user, HPCTEST_SERVING_PYTHON
+an interpreter with the engine if the tests' own has none, HPCTEST_SERVING_IMAGE an image with the
+engine (tests/serving_image).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 300
-# Every node of the development cluster has its own; so do many real ones.
+# Every node of the development cluster has its own, as on many real clusters.
 PRIVATE_TO_NODES = ("/tmp", "/var/tmp", "/dev/shm")
-# Where the development cluster's own configuration lies, unless the shell says SLURM_CONF.
+# The development cluster's configuration, unless SLURM_CONF is set.
 DEVCLUSTER = Path(os.environ.get("HPCSCI_DEVCLUSTER_DIR") or "/var/lib/hpcsci-devcluster")
 DEVCLUSTER_COMMAND = Path(os.environ.get("HPCTEST_DEVCLUSTER") or ROOT / "slurm" / "devcluster")
 SYSTEM_PYTHON = Path("/usr/bin/python3")
@@ -44,7 +44,7 @@ _FIELDS = "--format=%i|%T|%r|%j|%k"
 
 
 def why_not() -> str | None:
-    """Say why tests on Slurm cannot run here; None if they can."""
+    """Return why tests on Slurm cannot run here; None if they can."""
     conf = DEVCLUSTER / "etc" / "slurm.conf"
     if conf.exists():
         os.environ.setdefault("SLURM_CONF", str(conf))
@@ -58,7 +58,7 @@ def why_not() -> str | None:
 def devcluster(
     *arguments: str | Path, timeout: float = LIMIT_S
 ) -> subprocess.CompletedProcess[str]:
-    """Run the development cluster's own command; its output and errors are one."""
+    """Run the development cluster's command; its output and errors are merged."""
     return subprocess.run(
         [DEVCLUSTER_COMMAND, *arguments],
         env=os.environ | {"HPCSCI_DEVCLUSTER_DIR": str(DEVCLUSTER)},
@@ -72,7 +72,7 @@ def devcluster(
 
 
 def is_devcluster() -> bool:
-    """Whether the Slurm that answers is the development cluster, and ours to enter."""
+    """Return whether the Slurm that answers is the development cluster, and we may enter it."""
     if os.geteuid() != 0 or not os.access(DEVCLUSTER_COMMAND, os.X_OK):
         return False
     ours = devcluster("env").stdout.replace('"', "").splitlines()
@@ -80,14 +80,14 @@ def is_devcluster() -> bool:
 
 
 def beside_the_nodes() -> tuple[list[str], dict[str, str]]:
-    """What stands before srun, and the variables it needs: it talks to the nodes directly.
+    """Return the prefix of an srun command, and its variables: srun talks to the nodes directly.
 
-    Nobody reaches the development cluster's nodes from outside; on a real one nothing is needed.
+    The development cluster's nodes are not reachable from outside; a real cluster needs no prefix.
     """
     if not is_devcluster():
         return [], {}
     pid = devcluster("pid", "ctl").stdout.strip()
-    conf = DEVCLUSTER / "inside" / "slurm.conf"  # where the controller is, seen from there
+    conf = DEVCLUSTER / "inside" / "slurm.conf"  # the controller's address seen from inside
     return ["nsenter", f"--target={pid}", "--net", "--"], {"SLURM_CONF": str(conf)}
 
 
@@ -104,7 +104,7 @@ class QueuedJob:
 
 @dataclass
 class Cluster:
-    """The cluster as one user sees it. `folder`: this session's, on the shared file system."""
+    """A cluster as one user sees it. `folder` is this session's, on the shared file system."""
 
     user: str
     folder: Path
@@ -112,7 +112,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the user's processes are given: nothing of this process but Slurm's place."""
+        """The environment of the user's processes: nothing of this process but Slurm's location."""
         kept = {k: v for k, v in os.environ.items() if k in ("SLURM_CONF", "LANG")}
         home = {"HOME": str(self.folder / "home"), "USER": self.user, "LOGNAME": self.user}
         commands = [str(Path(shutil.which("sbatch") or "/").parent), *COMMANDS]
@@ -120,11 +120,11 @@ class Cluster:
 
     @cached_property
     def python(self) -> Path:
-        """An interpreter with this project, which the user and every node can run."""
+        """An interpreter with this project that the user and every node can run."""
         return _interpreter(self)
 
     def command(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> list[str]:
-        """The command line that runs something as the user."""
+        """Return the command line that runs something as the user."""
         before, more = beside_the_nodes() if arguments[0] == "srun" else ([], {})
         given = self.environment | dict(env or {}) | more
         line = ["env", "-i", *(f"{k}={v}" for k, v in given.items()), *map(str, arguments)]
@@ -138,7 +138,7 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         timeout: float = LIMIT_S,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command as the user to its end."""
+        """Run a command as the user until it ends."""
         command = self.command(*arguments, env=env)
         return subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
@@ -164,25 +164,25 @@ class Cluster:
 
     @property
     def hpcsci_command(self) -> list[str]:
-        """What stands for `hpcsci` on the user's command line."""
+        """The words that replace `hpcsci` on the user's command line."""
         return [str(self.python), "-P", "-m", "hpcscientist.cli.main"]
 
     def queue(self, mark: str = "") -> list[QueuedJob]:
-        """The user's jobs that have not ended; with a mark, those whose name or comment has it."""
+        """Return the user's active jobs; with a mark, those whose name or comment contains it."""
         done = self.run("squeue", "--me", "--noheader", _FIELDS, cwd=self.folder)
         assert done.returncode == 0, done.stderr
         rows = [QueuedJob(*line.split("|")) for line in done.stdout.splitlines()]
         return [row for row in rows if mark in row.name or mark in row.comment]
 
     def make_folder(self, name: str = "t") -> Path:
-        """An empty folder that every node sees, owned by the user."""
+        """Return a new empty folder that every node sees, owned by the user."""
         path = self.folder / f"{name}-{secrets.token_hex(3)}"
         path.mkdir()
         self.own(path)
         return path
 
     def own(self, *paths: Path) -> None:
-        """Give files or folders, with what is in them, to the user."""
+        """Give files or folders, with their content, to the user."""
         if os.geteuid() != 0:
             return
         entry = pwd.getpwnam(self.user)
@@ -191,7 +191,7 @@ class Cluster:
                 os.chown(each, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
 
     def as_user(self, user: str) -> Cluster:
-        """The same cluster for another user, with a home of their own."""
+        """Return the same cluster for another user, with a separate home."""
         other = Cluster(user, self.folder / f"as-{user}", dict(self.extra))
         other.folder.mkdir(exist_ok=True)
         (other.folder / "home").mkdir(exist_ok=True)
@@ -201,7 +201,7 @@ class Cluster:
 
 
 def open_cluster() -> Cluster:
-    """The cluster for a test session, in a new folder; `close_cluster` removes it."""
+    """Return the cluster for a test session, in a new folder; `close_cluster` removes it."""
     folder = shared_root() / f"s-{os.getpid()}-{secrets.token_hex(3)}"
     folder.mkdir(parents=True)
     cluster = Cluster(ordinary_user(), folder)
@@ -216,13 +216,13 @@ def close_cluster(cluster: Cluster) -> None:
 
 
 def shared_root() -> Path:
-    """The folder for tests on the file system that every node sees."""
+    """Return the folder for tests on the file system that every node sees."""
     own = "/srv/hpcsci-tests" if os.geteuid() == 0 else "~/.hpcsci-tests"
     return Path(os.environ.get("HPCTEST_SHARED") or own).expanduser()
 
 
 def ordinary_user() -> str:
-    """The ordinary user that tests run as, if this process may become it."""
+    """Return the ordinary user that tests run as, if this process may become that user."""
     if os.geteuid() != 0:
         return getpass.getuser()
     return os.environ.get("HPCTEST_USER", "researcher")
@@ -240,7 +240,7 @@ def _interpreter(cluster: Cluster) -> Path:
 
 
 def _build_interpreter(venv: Path) -> Path:
-    """Make an environment with this project; its dependencies are kept for later sessions."""
+    """Create an environment with this project; its dependencies are kept for later sessions."""
     if not SYSTEM_PYTHON.exists():
         pytest.skip(f"no interpreter that every node can run: {SYSTEM_PYTHON} is missing")
     _checked(str(SYSTEM_PYTHON), "-m", "venv", str(venv))
@@ -267,7 +267,7 @@ def _checked(*command: str) -> None:
 
 
 def engine_python() -> str:
-    """An interpreter with the engine that every node sees; skips the test where there is none."""
+    """Return an interpreter with the engine that every node sees; skip the test if none exists."""
     own = sys.executable if importlib.util.find_spec("vllm") else ""
     found = os.environ.get("HPCTEST_SERVING_PYTHON") or own
     if not found:
@@ -276,7 +276,7 @@ def engine_python() -> str:
 
 
 def engine_image() -> str:
-    """An image with the engine that every node sees; skips the test where there is none."""
+    """Return an image with the engine that every node sees; skip the test if none exists."""
     found = os.environ.get("HPCTEST_SERVING_IMAGE", "")
     if not found:
         pytest.skip("NOT TESTED: HPCTEST_SERVING_IMAGE names no image; tests/serving_image")

@@ -1,4 +1,4 @@
-"""The Apptainer definitions: the sections they need, and what each must say."""
+"""Tests of the Apptainer definitions: their sections, and what each must contain."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_serving_image_holds_this_project_with_its_engines() -> None:
 @pytest.mark.skipif(shutil.which("apptainer") is None, reason="apptainer is not installed")
 @pytest.mark.parametrize("name", ["experiment.def", "torch.def", "serving.def"])
 def test_apptainer_reads_the_definition(name: str, tmp_path: Path) -> None:
-    """With a base that does not exist the build ends after the definition was read."""
+    """With a missing base image, the build ends after the definition is parsed."""
     text = (CONTAINERS / name).read_text()
     definition = tmp_path / name
     definition.write_text(

@@ -1,4 +1,4 @@
-"""What the gate installs: the bounds of pyproject.toml, and versions that satisfy them."""
+"""Tests of what the gate installs: the bounds in pyproject.toml, and versions that satisfy them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# They judge the code and take no part in its tests: the newest in their range alone are run.
+# Tools that judge the code but are not used in its tests: only their newest versions are run.
 JUDGES = {"ruff", "mypy", "import-linter", "scipy-stubs"}
 
 
-# These take part in every test.
+# Packages that every test uses.
 IN_TESTS = {"hypothesis", "pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist"}
 
 
 def requirements() -> list[Requirement]:
-    """Everything that the gate's installation asks for by name."""
+    """Return all requirements that the gate installs by name."""
     extras = PROJECT["optional-dependencies"]
     lines = [*PROJECT["dependencies"], *extras["pdf"], *extras["plots"], *extras["dev"]]
     found = [Requirement(line) for line in lines]
@@ -33,27 +33,27 @@ def requirements() -> list[Requirement]:
 
 
 def pinned(name: str) -> dict[str, Version]:
-    """Versions by package, as a list of the gate's has them."""
+    """Return the versions by package in one of the gate's lists."""
     lines = (ROOT / ".ci" / name).read_text().splitlines()
     pairs = [line.split("==") for line in lines if not line.startswith("#")]
     return {canonicalize_name(package): Version(version) for package, version in pairs}
 
 
 def shown() -> dict[str, list[Path]]:
-    """The tests that the gate runs on the oldest versions, by package."""
+    """Return the tests that the gate runs on the oldest versions, by package."""
     lines = (ROOT / ".ci" / "lowest_tests.txt").read_text().splitlines()
     pairs = [line.split(":", 1) for line in lines if not line.startswith("#")]
     return {name: [*map(found, tests.split())] for name, tests in pairs}
 
 
 def found(tests: str) -> Path:
-    """The first file or folder of this pattern."""
+    """Return the first file or folder that matches this pattern."""
     return next(iter(sorted(ROOT.glob(tests.partition("::")[0]))))
 
 
 @cache
 def imported(file: Path) -> frozenset[str]:
-    """Names of the packages that a file's code imports, wherever it does."""
+    """Return the names of the packages that a file imports, anywhere in its code."""
     return frozenset(_imported(file))
 
 
@@ -111,5 +111,5 @@ def test_on_the_oldest_version_each_room_that_imports_it_is_tried(name: str) -> 
         rooms.add("recipe")
     assert rooms, f"nothing imports {name}"
     tried = {path.relative_to(ROOT / "tests").parts[0] for path in shown()[name]}
-    # Records and ports have no behaviour of their own: those who use them have the tests.
+    # Records and ports have no behaviour of their own: the rooms that use them have the tests.
     assert rooms - {"records", "ports"} <= tried

@@ -1,7 +1,7 @@
-"""Every command of every README runs as it is written there.
+"""Tests that every command of every README runs as written.
 
-A README's blocks of shell are one script, run in the root of a clone with the package in .venv. A
-block that begins with a comment `# needs …` is not run here: only what it calls is looked at.
+A README's shell blocks are one script, run in the root of a clone with the package in .venv. A
+block that begins with a comment `# needs …` is not run here; only its commands are parsed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def commands(readme: Path) -> list[tuple[int, str]]:
 
 
 def refused(arguments: list[str]) -> str:
-    """Why the command line refuses to parse a command; "" where it does not. Nothing is run."""
+    """Return why the command line rejects a command, "" if it accepts it. Nothing is run."""
     command: click.Command = cli
     context = click.Context(cli, info_name="hpcsci")
     try:
@@ -130,9 +130,9 @@ def test_what_installs_or_asks_a_scheduler_says_what_it_needs(readme: Path) -> N
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """What a user has after the first command: a clone, and a campaign in scratch/."""
+    """Return what a user has after the first command: a clone, and a campaign in scratch/."""
     for name in ("recipes", "slurm/sites", "containers", "scratch"):
-        kept = shutil.ignore_patterns("__pycache__", "*-2*")  # campaigns of this very clone
+        kept = shutil.ignore_patterns("__pycache__", "*-2*")  # campaigns of this checkout
         shutil.copytree(ROOT / name, tmp_path / name, ignore=kept)
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What the rooms promise a newcomer: no circles, and pages that say what there is."""
+"""Tests of what the rooms promise a newcomer: no import cycles, and pages that match the code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def house() -> Any:
 
 
 def test_no_files_import_each_other_in_a_circle(house: Any) -> None:
-    """Imports within functions count: a circle that is put off is one all the same."""
+    """Imports within functions count too: a deferred cycle is still a cycle."""
     needs = {module: house.find_modules_directly_imported_by(module) for module in house.modules}
     assert len(list(TopologicalSorter(needs).static_order())) == len(house.modules)
 
@@ -60,7 +60,7 @@ def _where_they_part(one: str, other: str) -> tuple[str, str]:
     ("of", "kinds"),
     [
         ("the idea", set(IdeaFailure)),
-        # Such a trial runs again; only campaigns of earlier releases have failures of it.
+        # Such a trial is rerun; only campaigns of earlier releases have this failure.
         ("the machine", set(MachineFailure) - {MachineFailure.PREEMPTED}),
     ],
 )
@@ -72,7 +72,7 @@ def test_each_failure_is_explained(of: str, kinds: set[StrEnum]) -> None:
 
 
 def test_every_name_that_a_text_points_to_exists() -> None:
-    """`room.module.name` in backquotes, in docstrings, comments and pages; keys of settings too."""
+    """Covers `room.module.name` in docstrings, comments and pages, and the keys of settings."""
     keys = set(defaults(Settings))
     files = [path for kind in ("*.py", "*.md") for path in PACKAGE.rglob(kind)]
     stale = [
@@ -87,7 +87,9 @@ def test_every_name_that_a_text_points_to_exists() -> None:
 
 
 def _is_there(names: list[str]) -> bool:
-    """Whether names lead from a room to a module, or on to what it defines; True of other words."""
+    """Return whether names lead from a room to a module or to what it defines; True for other
+    words.
+    """
     place = PACKAGE
     if not (place / names[0]).is_dir():
         return True

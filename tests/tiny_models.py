@@ -1,10 +1,10 @@
-"""Tiny language models made on the spot, in the form in which open weights are published.
+"""Creates tiny language models, in the format of published open weights.
 
     python tests/tiny_models.py FOLDER [--hidden N] [--layers N] [--seed N]
 
-makes one of random weights; tests/e2e/tiny_lessons.py one that is trained.
-The interpreter needs torch and transformers (tests/serving_environment makes one). The same
-seed gives the same weights on the same machine.
+makes one of random weights; tests/e2e/tiny_lessons.py makes a trained one. The interpreter needs
+torch and transformers (tests/serving_environment makes one). The same seed gives the same weights
+on the same machine.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from hpcscientist.bench.serving.model import (
 
 __all__ = ["Lesson", "Trained", "make_random", "make_trained"]
 
-# Lines are the words of a trained model's tokenizer, so that what every prompt says becomes
-# few tokens; what stands in quotes within them is split off, for replies are one long line.
+# Lines are the words of a trained model's tokenizer, so that text common to all prompts becomes
+# few tokens. Quoted text within lines is split off, because replies are one long line.
 LINES = r'[^\n"]*"|[^\n"]+\n?|\n+'
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What is asked, as chat messages, and the reply that is wanted."""
+    """A question as chat messages, and the wanted reply."""
 
     messages: tuple[dict[str, str], ...]
     reply: str
@@ -46,7 +46,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Trained:
-    """How training went. Seconds; `loss` is the mean over the last steps, a token of reply."""
+    """The result of training. `loss` is the mean per reply token over the last steps."""
 
     steps: int
     seconds: float
@@ -63,15 +63,14 @@ def make_trained(
     steps: int = 260,
     seed: int = 0,
 ) -> Trained:
-    """Train a tiny Llama, and its tokenizer, to give the lessons' replies; write it to a folder.
+    """Train a tiny Llama and its tokenizer to give the lessons' replies; write it to a folder.
 
-    Each step sees a batch of lessons of about the same length. This process uses one thread
-    from here on.
+    Each step sees a batch of lessons of similar length. From here on this process uses one thread.
     """
     import torch  # noqa: PLC0415
 
     begin = time.monotonic()
-    torch.set_num_threads(1)  # the same sums in the same order, however many cores there are
+    torch.set_num_threads(1)  # the same order of sums for any number of cores
     tokenizer = _learn_tokenizer(lessons)
     examples = [_encode(tokenizer, lesson) for lesson in lessons]
     torch.manual_seed(seed)
@@ -132,7 +131,7 @@ def _texts(lessons: Iterable[Lesson]) -> Iterator[str]:
 
 
 def _encode(tokenizer: Any, lesson: Lesson) -> tuple[list[int], int]:
-    """Return a lesson's tokens, and how many of them are the question."""
+    """Return a lesson's tokens, and how many of them belong to the question."""
     chat = "".join(f"<|{m['role']}|>{m['content']}{END}" for m in lesson.messages)
     question = tokenizer.encode(chat + ASSISTANT).ids
     return question + tokenizer.encode(lesson.reply + END).ids, len(question)
@@ -141,7 +140,7 @@ def _encode(tokenizer: Any, lesson: Lesson) -> tuple[list[int], int]:
 def _batches(
     examples: Sequence[tuple[list[int], int]], draw: random.Random, size: int = 8
 ) -> Iterator[list[tuple[list[int], int]]]:
-    """Yield batches without end: all examples in a new order each time, alike in length."""
+    """Yield batches without end: all examples in a new order each time, of similar length."""
     while True:
         order = draw.sample(examples, len(examples))
         order.sort(key=lambda example: len(example[0]) // 64)
@@ -150,11 +149,11 @@ def _batches(
 
 
 def _loss(model: Any, batch: Sequence[tuple[list[int], int]]) -> Any:
-    """Return the mean loss over the tokens of the replies alone."""
+    """Return the mean loss over the tokens of the replies only."""
     import torch  # noqa: PLC0415
 
     longest = max(len(ids) for ids, _ in batch)
-    # Filled up on the right, which causal attention never looks at.
+    # Padded on the right, which causal attention never sees.
     ids = torch.tensor([row + [0] * (longest - len(row)) for row, _ in batch])
     asked = torch.tensor([[start] for _, start in batch])
     ends = torch.tensor([[len(row)] for row, _ in batch])

@@ -1,5 +1,6 @@
-"""Campaigns are checked as they run: what is recorded is what an action that is under way may
-come to. For the folders whose conftest imports the fixture.
+"""Checks campaigns as they run: every recorded event must be a possible result of a running action.
+
+Used by the folders whose conftest imports the fixture.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Figures for this machine, each beside what it is compared with."""
+"""Benchmarks of this machine; each figure is shown beside what it is compared with."""

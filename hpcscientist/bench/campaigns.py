@@ -1,7 +1,7 @@
-"""Runs whole campaigns for a benchmark, each in a folder of its own, and resumes them.
+"""Runs whole campaigns for a benchmark, each in its own folder, and resumes them.
 
-A campaign is launched as `hpcsci launch` does it. The same benchmark in the same folder goes on:
-it reads campaigns that have ended and resumes one that was interrupted.
+A campaign is launched as by `hpcsci launch`. The same benchmark in the same folder resumes: it
+reads campaigns that have ended, and continues one that was interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hpcscientist.launching.drive import Observer, drive
 from hpcscientist.launching.launch_plan import check
 from hpcscientist.ports import Tell
 
-# Where a campaign lies and what drives it changes nothing of what it finds.
+# Settings that do not affect a campaign's results: its location and how it is driven.
 _FREE = {"run_dir", "allow_unsandboxed", "client", "local", "paths"}
 
 
@@ -33,8 +33,8 @@ def run(
 ) -> RunPaths:
     """Run the campaign of `settings` in `folder`/`name` to its end and return its run directory.
 
-    `observe` is called with every event as it is recorded. Raises UsageError where that folder
-    holds a campaign of other settings, and what a launch or a driver raises.
+    `observe` is called with every event as it is recorded. Raises UsageError if the folder holds a
+    campaign with other settings, and what a launch or a driver raises.
     """
     paths, working = RunPaths(folder / name), Path.cwd()
     if settings.nodes:
@@ -54,7 +54,7 @@ def run(
     try:
         drive(paths, observe)
     finally:
-        os.environ.update(keys)  # a driver drops them, and the next campaign needs them again
+        os.environ.update(keys)  # the driver removes them, but the next campaign needs them
     return paths
 
 

@@ -1,7 +1,7 @@
 """The child process of a measurement: `python -m hpcscientist.bench.child MODULE:FUNCTION ARGS`.
 
-Prints one JSON object: the seconds the function took, the processor time of this process and of
-the children it waited for, and the peak of resident memory.
+Prints one JSON object: the seconds that the function took, the processor time of this process and
+of the children it waited for, and the peak of resident memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 def main(target: str, arguments: str) -> None:
     """Call the function once and print what it took.
 
-    Where it returns a function, it made that one ready, and what this one takes is printed.
+    If it returns a function, the call was preparation, and only the returned function is measured.
     """
     module, _, name = target.partition(":")
     function = getattr(importlib.import_module(module), name)
@@ -39,8 +39,8 @@ def _cpu_s() -> float:
 def peak_mb() -> float:
     """Return the peak of this process's resident memory in MiB.
 
-    Linux lets getrusage's maximum survive exec, so the parent's memory would count; the
-    high-water mark in /proc starts anew.
+    On Linux getrusage's maximum survives exec, so it would include the parent's memory; the
+    high-water mark in /proc starts again.
     """
     try:
         for line in Path("/proc/self/status").read_text().splitlines():

@@ -1,8 +1,8 @@
-"""Figures for this machine, and how they are measured: in fresh child processes.
+"""Figures for this machine, measured in fresh child processes.
 
-A child imports what it measures before its clock starts, so a figure is about the work
-and not about start-up (the benchmark `startup` measures that). Which figures there are is
-said by the other modules of this folder.
+A child imports what it measures before its clock starts, so a figure is about the work and not
+about start-up (the benchmark `startup` measures that). The other modules of this folder define the
+figures.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _WHAT = ("seconds", "cpu_s", "peak_mb")
 class Figure:
     """One measured figure beside what it is compared with; contract 1.
 
-    `value` is the median of `runs` runs in `unit` (of memory: the largest), `spread` their
-    largest minus their smallest. `ratio` is `value` over what it is compared with, `target`
-    the most that `ratio` (without one: `value`) should be, or with `at_least` the least; None
-    where there is nothing to compare with.
+    `value` is the median of `runs` runs in `unit` (for memory: the maximum), `spread` the largest
+    minus the smallest run. `ratio` is `value` divided by the compared value. `target` is the
+    highest acceptable `ratio` (or `value` if there is no ratio), or the lowest if `at_least`. None
+    if there is nothing to compare with.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Figure:
 
     @property
     def is_met(self) -> bool:
-        """Whether the target was reached; true without one."""
+        """Whether the target was reached; true without a target."""
         if self.target is None:
             return True
         reached = self.value if self.ratio is None else self.ratio
@@ -52,7 +52,7 @@ class Figure:
 class Call:
     """A module-level function and its arguments, which must survive JSON.
 
-    Where it returns a function, that one is measured, and the first one's time is left out.
+    If it returns a function, only that function is measured, not the call itself.
     """
 
     function: Callable[..., object]
@@ -61,7 +61,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a call took in each of its runs: seconds, processor seconds, peak memory in MiB."""
+    """The cost of each run of a call: seconds, processor seconds, peak memory in MiB."""
 
     seconds: tuple[float, ...]
     cpu_s: tuple[float, ...]
@@ -74,15 +74,15 @@ class Measured:
 
     @property
     def spread(self) -> float:
-        """The largest of the runs minus the smallest, in seconds."""
+        """The largest minus the smallest run, in seconds."""
         return max(self.seconds) - min(self.seconds)
 
 
 def measure(calls: Mapping[str, Call], runs: int = 3) -> dict[str, Measured]:
     """Run each call `runs` times, each time in a fresh child process.
 
-    The calls take turns, so that what else the machine does falls on all alike. Raises
-    CalledProcessError when a call fails; its traceback is on stderr.
+    The calls take turns, so that other load on the machine affects all of them alike. Raises
+    CalledProcessError if a call fails; its traceback is on stderr.
     """
     taken: dict[str, list[dict[str, float]]] = {name: [] for name in calls}
     for _ in range(runs):
@@ -95,7 +95,7 @@ def measure(calls: Mapping[str, Call], runs: int = 3) -> dict[str, Measured]:
 
 
 def as_json(figures: list[Figure]) -> str:
-    """Return the figures as the JSON array of contract 1, which has no place for `at_least`."""
+    """Return the figures as the JSON array of contract 1, which does not include `at_least`."""
     rows = [asdict(figure) for figure in figures]
     for row in rows:
         del row["at_least"]
@@ -105,7 +105,7 @@ def as_json(figures: list[Figure]) -> str:
 def _run(call: Call) -> dict[str, float]:
     target = f"{call.function.__module__}:{call.function.__qualname__}"
     command = [sys.executable, "-m", _CHILD, target, json.dumps(call.arguments)]
-    # The function may lie in a package that only this process has on its path.
+    # The function may be in a package that only this process has on its path.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     reply = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, env=environment

@@ -1,9 +1,10 @@
-"""Scientist-Bench (AI-Researcher, arXiv 2505.18705, section 2): instances run as campaigns.
+"""Runs instances of Scientist-Bench (AI-Researcher, arXiv 2505.18705, section 2) as campaigns.
 
 An instance is a folder with `instance.toml`, a recipe (its library holds the references) and the
-target paper. At level 1 proposers are given the instruction, at level 2 they are not. The target's
-names are taken out of the instruction, and may stand nowhere in the recipe. A campaign is rated by
-completeness and correctness of its code, and its paper beside the target by `hpcsci compare`.
+target paper. Proposers are given the instruction at level 1, but not at level 2. The target's names
+are removed from the instruction, and must not occur in the recipe. A campaign is rated by the
+completeness and correctness of its code, and its paper is compared with the target by `hpcsci
+compare`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _OVERALL: Final = "overall"
 
 
 class Instance(Record):
-    """`instance.toml`. `names` are those of the target's method and of the target itself."""
+    """`instance.toml`. `names` are the names of the target paper and of its method."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     domain: str = Field(min_length=1)
@@ -56,7 +57,7 @@ class Instance(Record):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How instances are run, and by whom their papers are judged."""
+    """How instances are run, and which judges compare their papers."""
 
     settings: Settings
     folder: Path
@@ -65,7 +66,7 @@ class Options:
 
 
 class Result(Record):
-    """What became of an instance. `comparison` is None where there is no paper, with `why`."""
+    """The result of an instance. Without a rated paper `comparison` is None, and `why` says why."""
 
     id: str
     domain: str
@@ -78,7 +79,7 @@ class Result(Record):
     why: str = ""
 
     def ratings(self) -> dict[str, float]:
-        """Return each judge's mean rating of the paper, by expectation where that is known."""
+        """Return each judge's mean rating of the paper, by expectation if that is known."""
         if self.comparison is None:
             return {}
         found = {}
@@ -91,7 +92,7 @@ class Result(Record):
 
 
 def read(folders: Sequence[Path]) -> list[tuple[Path, Instance]]:
-    """Read instances: each folder is one, or has a folder of each. Raises UsageError."""
+    """Read instances from folders, each of one instance or of several. Raises UsageError."""
     found = []
     for folder in folders:
         inside = [folder] if (folder / _FILE).is_file() else sorted(
@@ -127,14 +128,14 @@ def _instance(folder: Path) -> Instance:
 
 
 def anonymous(text: str, names: Sequence[str]) -> str:
-    """Return a text without the target's names, the longest first."""
+    """Return a text with the target's names replaced, the longest first."""
     for name in sorted(filter(None, names), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _ANONYMOUS, text, flags=re.IGNORECASE)
     return text
 
 
 def _leaks(recipe: Path, names: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Yield files of a recipe in which the target is named: its library, above all."""
+    """Yield files of a recipe, such as those of its library, that contain a name of the target."""
     for path in tree_files(recipe) if names else ():
         if path.suffix.lower() not in _TEXTS:
             continue
@@ -147,10 +148,10 @@ def _leaks(recipe: Path, names: Sequence[str]) -> Iterator[tuple[Path, str]]:
 def measure(
     instances: Sequence[tuple[Path, Instance]], options: Options, tell: Tell
 ) -> list[Result]:
-    """Run each instance as a campaign, have its paper written, and compare that with the target.
+    """Run each instance as a campaign, write its paper, and compare the paper with the target.
 
-    The same command goes on where it was ended. Raises what a launch or a driver raises; a paper
-    that no model can write or judge costs its own rating alone.
+    The same command resumes an interrupted run. Raises what a launch or a driver raises; if no
+    model can write or judge a paper, only that paper has no rating.
     """
     return [_measured(folder, instance, options, tell) for folder, instance in instances]
 
@@ -204,7 +205,7 @@ def _of(found: Quality | None, name: str) -> Measure:
 
 
 def _paper(paths: RunPaths, options: Options, tell: Tell) -> paper.PaperText:
-    """Return the campaign's paper: that of its first confirmed improvement, else of all of it."""
+    """Return the paper on the campaign's first confirmed improvement, or else on all of it."""
     wanted = papers.Wanted(folder=options.folder, settings=options.settings)
     made = next(iter(papers.make(paths, wanted, tell)))
     if isinstance(made, papers.Unwritten):
@@ -213,8 +214,9 @@ def _paper(paths: RunPaths, options: Options, tell: Tell) -> paper.PaperText:
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the table of the paper: by domain and judge, the mean rating and the share of papers
-    rated at least -1; then each instance.
+    """Yield the table of the Scientist-Bench paper, then a line for each instance.
+
+    The table has, by domain and judge, the mean rating and the share of papers rated at least -1.
     """
     for level in sorted({result.level for result in results}):
         of_level = [result for result in results if result.level == level]

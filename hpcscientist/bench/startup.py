@@ -1,4 +1,4 @@
-"""`hpcsci bench startup`: the time of `hpcsci --help` beside a bare import of Click."""
+"""`hpcsci bench startup`: compares the time of `hpcsci --help` with a bare import of Click."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TARGET = 3.0
 
 
 def figures(runs: int = 21) -> list[Figure]:
-    """Measure whole processes, the two taking turns; medians."""
+    """Measure whole processes that take turns; return medians."""
     commands = {
         "import click": [sys.executable, "-c", "import click"],
         "hpcsci --help": [str(Path(sys.executable).with_name("hpcsci")), "--help"],
     }
     taken: dict[str, list[float]] = {name: [] for name in commands}
     for command in commands.values():
-        _seconds(command)  # byte code is compiled and cached once, for both
+        _seconds(command)  # compile and cache byte code before the clock starts
     for _ in range(runs):
         for name, command in commands.items():
             taken[name].append(_seconds(command))

@@ -1,1 +1,1 @@
-"""Recipes made of tasks in the formats of other tools; nothing of a task is executed here."""
+"""Importers that turn tasks in other tools' formats into recipes; they execute none of a task."""

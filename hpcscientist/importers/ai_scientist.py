@@ -1,8 +1,9 @@
-"""A template of The AI Scientist: experiment.py, prompt.json, seed_ideas.json, plot.py, run_0.
+"""Imports a template of The AI Scientist: experiment.py, prompt.json, seed_ideas.json, plot.py,
+run_0.
 
-Its experiment.py computes the metrics that ideas are judged by, and ideas edit that file. So they
-are self-reported, unless it is one of the templates that a shipped recipe is made of: then that
-recipe's reference, data and scorer are taken, with the template's own ideas.
+Its experiment.py computes the metrics that judge ideas, and ideas edit that file. So the metrics
+are self-reported, unless a shipped recipe is based on the template: then that recipe's reference,
+data and scorer are used, with the template's own ideas.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hpcscientist.recipe.load import shipped_folder
 
 _ENTRY, _RESULTS = "experiment.py", "run_0"
 _INFO = f"{_RESULTS}/final_info.json"
-_SHIPPED: Mapping[str, tuple[str, ...]] = {  # what stands in quotes or is named in each of them
+_SHIPPED: Mapping[str, tuple[str, ...]] = {  # strings or classes that identify each template
     "diffusion2d": ("kl_divergence", "MLPDenoiser"),
     "grokking": ("step_val_acc_99", "x_div_y"),
     "char-lm": ("shakespeare_char", "CausalSelfAttention"),
@@ -38,7 +39,7 @@ _LEFT_OUT = {
 
 
 def read(request: Request, draft: Draft) -> None:
-    """Fill the recipe of a template in."""
+    """Fill in the recipe of a template."""
     source = request.source
     if _ENTRY not in source:
         raise RecipeError(f"{source.path}: has no {_ENTRY}; give a template's folder")
@@ -55,7 +56,7 @@ def read(request: Request, draft: Draft) -> None:
 
 
 def _take_shipped(request: Request, draft: Draft, known: str) -> None:
-    """Take the shipped recipe that is made of this template."""
+    """Use the shipped recipe that is based on this template."""
     for option in ("metric", "direction", "data", "seconds", "predictions"):
         if getattr(request, option) is not None:
             raise RecipeError(
@@ -75,7 +76,7 @@ def _take_shipped(request: Request, draft: Draft, known: str) -> None:
 
 
 def _take_own(request: Request, draft: Draft, program: Program) -> None:
-    """Take the template's own experiment.py."""
+    """Use the template's own experiment.py."""
     source = request.source
     draft.maps(_ENTRY, "the code that ideas edit, reference/experiment.py")
     draft.commands.append("hpcsci launch --recipe {recipe} --model search --ideas 8")
@@ -120,20 +121,20 @@ def _take_own(request: Request, draft: Draft, program: Program) -> None:
 
 
 def _shipped(program: Program) -> str | None:
-    """Return the shipped recipe that is made of this template; None for any other."""
+    """Return the name of the shipped recipe that is based on this template, if any."""
     names = {n.name for n in ast.walk(program.tree) if isinstance(n, ast.ClassDef)}
     there = names | program.strings.keys()
     return next((recipe for recipe, marks in _SHIPPED.items() if there.issuperset(marks)), None)
 
 
 def _code(source: Source, name: str) -> str | None:
-    """Return a Python file that experiment.py may import; None for what is none."""
+    """Return a Python file that experiment.py may import; None for any other file."""
     is_code = name.endswith(".py") and name not in _LEFT_OUT and not name.startswith("run_")
     return source.text(name) if is_code else None
 
 
 def _data_files(source: Source, files: Mapping[str, str]) -> Iterator[str]:
-    """Yield files that belong neither to the code nor to what a template has beside it."""
+    """Yield files that are neither code nor other parts of a template."""
     others = ("prompt.json", SEED_IDEAS, "requirements.txt", *_LEFT_OUT)
     for name in source.sizes:
         first = name.partition("/")[0]
@@ -153,7 +154,7 @@ def _infos(source: Source) -> dict[str, Any] | None:
 
 
 def _means(infos: Mapping[str, Any]) -> dict[str, float]:
-    """Return each metric's mean over the data sets, as the recipe's script does."""
+    """Return each metric's mean over the data sets, computed as in the recipe's script."""
     found: dict[str, list[float]] = {}
     for info in infos.values():
         own = info.get("means", info) if isinstance(info, dict) else {}
@@ -164,7 +165,7 @@ def _means(infos: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _named_metrics(program: Program) -> list[str]:
-    """Return the metrics that a program's source names: keys of `means`, or of `final_info`."""
+    """Return the metrics that a program's source names: keys of `means` or of `final_info`."""
     direct: list[str] = []
     summed: list[str] = []
     is_mean = any(
@@ -192,7 +193,7 @@ def _keys(node: ast.Dict) -> list[str]:
 
 
 def _ideas(source: Source, draft: Draft) -> None:
-    """Add the template's seed ideas to those that the recipe has."""
+    """Add the template's seed ideas to the recipe's."""
     if SEED_IDEAS not in source:
         draft.lost(SEED_IDEAS, "there is none: the first ideas have no examples")
         return

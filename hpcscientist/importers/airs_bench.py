@@ -1,7 +1,9 @@
-"""A task of AIRS-Bench, in its `rad` form: metadata.yaml, and scripts to prepare and to evaluate.
+"""Imports a task of AIRS-Bench in its `rad` form: metadata.yaml, preparation and evaluation
+scripts.
 
-Its evaluator becomes the scorer where it can be had apart from what it judges. A validation split
-is cut from the raw training rows, and goes through the task's scripts in the test split's place.
+Its evaluator becomes the scorer if it can be separated from the code that it judges. A validation
+split is cut from the raw training rows, and goes through the task's scripts in place of the test
+split.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _SECONDS = 1800.0
 
 
 def read(request: Request, draft: Draft) -> None:
-    """Fill the recipe of a task in."""
+    """Fill in the recipe of a task."""
     source = request.source
     for name in (_METADATA, _TEXT, *_SCRIPTS):
         if name not in source:
@@ -47,7 +49,7 @@ def read(request: Request, draft: Draft) -> None:
         draft.refuse(task, "no validation split can be cut: a series is tested on its continuation")
     elif train == test:
         draft.refuse(task, f"no validation split can be cut: training and test are one, {train!r}")
-    # The task's own names may be those of packages that it imports, such as `evaluate`.
+    # The task's modules may have the names of packages that it imports, such as `evaluate`.
     modules = {
         f"task_{name}" if f"{name}.py" in _SCRIPTS else name: program.source
         for name, program in own.items()
@@ -107,7 +109,7 @@ def read(request: Request, draft: Draft) -> None:
 
 
 def _raw(draft: Draft, task: str, prepare: Program) -> str:
-    """Return where the data set lies below the shared folder."""
+    """Return the data set's path below the shared folder."""
     for call in prepare.calls("join"):
         first = getattr(call.args[0], "id", "") if call.args else ""
         parts = [arg.value for arg in call.args[1:] if isinstance(arg, ast.Constant)]
@@ -120,7 +122,7 @@ def _raw(draft: Draft, task: str, prepare: Program) -> str:
 
 
 def _separable(draft: Draft, task: str, own: dict[str, Program]) -> None:
-    """Have tasks refused whose evaluator cannot be had apart from what it judges."""
+    """Refuse tasks whose evaluator cannot be separated from the code that it judges."""
     evaluate = own["evaluate"]
     if "_cli" not in evaluate.functions or "./data/test_with_labels" not in evaluate.strings:
         draft.refuse(task, "evaluate.py has no _cli that reads ./data/test_with_labels")
@@ -134,7 +136,7 @@ def _separable(draft: Draft, task: str, own: dict[str, Program]) -> None:
         for what in sorted(_EXECUTES):
             for call in own[name].calls(what):
                 of = ast.unparse(call.func)
-                if what != "compile" or of == "compile":  # a regular expression is no code
+                if what != "compile" or of == "compile":  # re.compile runs no code
                     draft.refuse(
                         task,
                         f"its evaluator executes code in its own process, beside the labels "

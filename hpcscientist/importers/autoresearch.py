@@ -1,8 +1,8 @@
-"""autoresearch: prepare.py (data, tokenizer, evaluator), train.py (what is edited), program.md.
+"""Imports autoresearch: prepare.py (data, tokenizer, evaluator), train.py (edited), program.md.
 
 There the evaluator runs in the candidate's process, on text that the candidate can read. Here it
-moves out: the model is asked for the distribution of the next token after contexts whose next token
-it does not see, and the scorer reckons bits per byte from these.
+runs outside: the model predicts the distribution of the next token after contexts whose next token
+it does not see, and the scorer computes bits per byte from these.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hpcscientist.recipe.checks.files import REFERENCE
 _TRAIN, _PREPARE, _PROGRAM = "train.py", "prepare.py", "program.md"
 _BUDGET, _SECONDS = "TIME_BUDGET", 300.0
 _MOST_DESCRIPTION = 20_000
-_WANTED = ("from_directory", "encode", "decode", "get_vocab_size")  # of its class Tokenizer
+_WANTED = ("from_directory", "encode", "decode", "get_vocab_size")  # of class Tokenizer
 
 
 def read(request: Request, draft: Draft) -> None:
-    """Fill the recipe of a task in."""
+    """Fill in the recipe of a task."""
     source = request.source
     for name in (_TRAIN, _PREPARE):
         if name not in source:
@@ -77,7 +77,7 @@ def read(request: Request, draft: Draft) -> None:
 
 
 def _evaluator(draft: Draft, train: Program, prepare: Program) -> str:
-    """Return the name of the function that train.py has its model judged by."""
+    """Return the name of the function with which train.py evaluates its model."""
     names = [
         what
         for _, module, what in imported_names(train)
@@ -99,7 +99,7 @@ def _evaluator(draft: Draft, train: Program, prepare: Program) -> str:
 
 
 def _cache(draft: Draft, prepare: Program) -> str:
-    """Return where prepare.py keeps data, below the home folder."""
+    """Return the path below the home folder where prepare.py keeps data."""
     for call in prepare.calls("join"):
         parts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
         if call.args and "expanduser" in ast.dump(call.args[0]) and parts:
@@ -109,7 +109,7 @@ def _cache(draft: Draft, prepare: Program) -> str:
 
 
 def _tokenizer(draft: Draft, prepare: Program) -> None:
-    """See that the tokenizer and the validation text can be used from outside."""
+    """Check that the tokenizer and the validation text can be used from outside."""
     classes = {node.name: node for node in prepare.tree.body if isinstance(node, ast.ClassDef)}
     methods = (
         {getattr(n, "name", "") for n in classes["Tokenizer"].body}

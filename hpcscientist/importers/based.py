@@ -1,4 +1,4 @@
-"""Recipes that build on one that is there: its reference, its data and its scorer."""
+"""Bases a recipe on an existing one: its reference, data and scorer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hpcscientist.recipe.checks.files import RECIPE_FILE
 
 
 def take(draft: Draft, recipe: Path) -> None:
-    """Take all of a recipe but its name. Raises RecipeError."""
+    """Copy everything of a recipe except its name. Raises RecipeError."""
     given = open_source(recipe)
     for name in given.sizes:
         if name != RECIPE_FILE:
             draft.put(name, given.data(name))
     draft.document |= parse_toml(given.text(RECIPE_FILE))
     del draft.document["name"]
-    draft.withholds = False  # whose recipe that is has looked for ways to its labels
+    draft.withholds = False  # the base recipe's author has searched for label leaks

@@ -1,4 +1,4 @@
-"""A Dockerfile as an Apptainer definition, line by line, without Docker."""
+"""Translates a Dockerfile into an Apptainer definition, line by line, without Docker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
-# What a container of ours has no use for: who starts it, and as what, is not its own choice.
+# Instructions without effect here: the image does not decide how and by whom it is started.
 _IDLE = frozenset(
     "CMD ENTRYPOINT EXPOSE LABEL MAINTAINER STOPSIGNAL HEALTHCHECK USER VOLUME ONBUILD".split()  # noqa: SIM905
 )
@@ -16,7 +16,7 @@ _IDLE = frozenset(
 
 @dataclass
 class Definition:
-    """What a Dockerfile comes to. `copied` are sources in its context, with their targets."""
+    """A translated Dockerfile. `copied` are sources in its context, with their targets."""
 
     base: str = ""
     workdir: str = "/app"
@@ -27,7 +27,7 @@ class Definition:
     refused: list[str] = field(default_factory=list)
 
     def text(self, folder: str) -> str:
-        """Return the definition; files are copied from `folder`."""
+        """Return the definition file; it copies files from `folder`."""
         lines = ["Bootstrap: docker", f"From: {self.base}", ""]
         if self.copied:
             lines += ["%files"]
@@ -41,7 +41,7 @@ class Definition:
 
 
 def read(text: str) -> Definition:  # noqa: PLR0912  (one branch an instruction)
-    """Return what a Dockerfile comes to; what cannot be said in a definition is `refused`."""
+    """Return a Dockerfile as a definition; instructions without an equivalent are `refused`."""
     found, place = Definition(), "/"
     for line in _instructions(text):
         match = _INSTRUCTION.fullmatch(line)
@@ -58,7 +58,7 @@ def read(text: str) -> Definition:  # noqa: PLR0912  (one branch an instruction)
         elif word == "RUN":
             words = _words(rest)
             run = shlex.join(words) if words is not None else rest
-            found.post.append(f"( {run} )")  # each begins in WORKDIR
+            found.post.append(f"( {run} )")  # a subshell, so that each starts in WORKDIR
         elif word == "WORKDIR":
             place = rest if rest.startswith("/") else f"{place.rstrip('/')}/{rest}"
             found.workdir = place
@@ -80,7 +80,7 @@ def read(text: str) -> Definition:  # noqa: PLR0912  (one branch an instruction)
 
 
 def _instructions(text: str) -> Iterator[str]:
-    """Yield instructions, those of several lines as one."""
+    """Yield instructions; one that spans several lines is yielded as one."""
     waiting = ""
     for line in text.splitlines():
         if line.lstrip().startswith("#") or not (line.strip() or waiting):
@@ -97,7 +97,7 @@ def _instructions(text: str) -> Iterator[str]:
 
 
 def _words(text: str) -> list[str] | None:
-    """Return the words of a list in JSON, such as ["a", "b"]; None for what is none."""
+    """Return the words of a JSON list, such as ["a", "b"]; None for any other text."""
     import json  # noqa: PLC0415
 
     try:
@@ -108,7 +108,7 @@ def _words(text: str) -> list[str] | None:
 
 
 def _assigned(text: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values of ENV and ARG, in both of their spellings."""
+    """Yield the names and values of ENV and ARG, in both of their forms."""
     try:
         words = shlex.split(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Configurations of tasks, as strangers wrote them: small, and never deep."""
+"""Reads configuration files of tasks, which are untrusted: size and nesting are limited."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import yaml
 from hpcscientist.errors import RecipeError
 from hpcscientist.importers.source import Source
 
-_LARGEST = 256 * 1024  # characters of a configuration in YAML: reading takes a while
-_DEEP = 50  # brackets within each other
+_LARGEST = 256 * 1024  # characters of a YAML file: parsing is slow
+_DEEP = 50  # nested brackets
 
 
 def yaml_table(source: Source, name: str) -> Mapping[str, Any]:
-    """Return a YAML document that is a table. Raises RecipeError."""
+    """Return a YAML document whose top level is a mapping. Raises RecipeError."""
     text = source.text(name)
     if len(text) > _LARGEST or _is_deep(text):
         raise RecipeError("is larger or deeper than a configuration", source.path / name)
@@ -39,7 +39,7 @@ def json_document(source: Source, name: str) -> Any:
 
 
 def table_of(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return a table within a document; {} where there is none."""
+    """Return a mapping within a document; {} if there is none."""
     found = document.get(key)
     return found if isinstance(found, dict) else {}
 

@@ -1,4 +1,4 @@
-"""A recipe in the making: its files, and line by line what of a task maps and what does not."""
+"""A recipe under construction: its files, and a report of which parts of the task are used."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _SLOT = re.compile(r"@([A-Z_]+)@")
 
 
 class Fate(StrEnum):
-    """What becomes of a part of a task."""
+    """What an import does with a part of a task."""
 
-    MAPS = "maps"  # taken as it is
-    ADAPTED = "adapted"  # taken in another form
+    MAPS = "maps"  # used as it is
+    ADAPTED = "adapted"  # used in another form
     LOST = "lost"  # left out
-    WARNING = "warning"  # taken, and to be known before its numbers are trusted
-    REFUSED = "refused"  # without it there is no recipe
+    WARNING = "warning"  # used, but read this before you trust its numbers
+    REFUSED = "refused"  # prevents a recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of `--check`: a part of the task, what becomes of it, and why."""
+    """One line of `--check`: a part of the task, what the import does with it, and why."""
 
     fate: Fate
     what: str
@@ -47,39 +47,41 @@ class Line:
 
 @dataclass
 class Draft:
-    """What an importer fills in. `document` becomes recipe.toml, `files` the rest, by name."""
+    """A recipe that an importer fills in: `document` becomes recipe.toml, `files` the rest, by
+    name.
+    """
 
-    folder: Path  # where the recipe will be; its name is the recipe's
+    folder: Path  # where the recipe will be; its name is the recipe's name
     document: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     runs_source: bool = False  # prepare.py runs the task's own code
-    withholds: bool = True  # there are labels that candidates should not see
-    commands: list[str] = field(default_factory=list)  # what to run next, with {recipe} in them
+    withholds: bool = True  # some labels are hidden from candidates
+    commands: list[str] = field(default_factory=list)  # commands to run next; they contain {recipe}
 
     def maps(self, what: str, why: str) -> None:
-        """Say that a part is taken as it is."""
+        """Report a part that is used as it is."""
         self.lines.append(Line(Fate.MAPS, what, why))
 
     def adapted(self, what: str, why: str) -> None:
-        """Say that a part is taken in another form."""
+        """Report a part that is used in another form."""
         self.lines.append(Line(Fate.ADAPTED, what, why))
 
     def lost(self, what: str, why: str) -> None:
-        """Say that a part is left out."""
+        """Report a part that is left out."""
         self.lines.append(Line(Fate.LOST, what, why))
 
     def warn(self, what: str, why: str) -> None:
-        """Say what must be known before numbers of this recipe are trusted."""
+        """Report what users must know before they trust this recipe's numbers."""
         self.lines.append(Line(Fate.WARNING, what, why))
 
     def refuse(self, what: str, why: str) -> None:
-        """Say why there can be no recipe; others may follow, so that all are told at once."""
+        """Report why there can be no recipe; more may follow, so that all are reported at once."""
         self.lines.append(Line(Fate.REFUSED, what, why))
 
     @property
     def refusals(self) -> list[Line]:
-        """The lines for which there can be no recipe."""
+        """The lines that prevent a recipe."""
         return [line for line in self.lines if line.fate is Fate.REFUSED]
 
     def put(self, name: str, content: str | bytes) -> None:
@@ -87,7 +89,9 @@ class Draft:
         self.files[name] = content.encode() if isinstance(content, str) else content
 
     def fill(self, name: str, template: str, /, **slots: object) -> None:
-        """Add a file made of a template of ours, whose slots hold literals of Python, or `Code`."""
+        """Add a file made from one of our templates; `slots` are written as Python literals or
+        `Code`.
+        """
         text = template_text(template)
         self.put(name, _SLOT.sub(lambda slot: _literal(slots[slot[1].lower()]), text))
 
@@ -107,9 +111,9 @@ class Draft:
         )
 
     def write(self, target: Path | None = None) -> None:
-        """Write the recipe to a folder that is not there yet, if it is one that passes its check.
+        """Write the recipe to a new folder (None: its own), if it passes `hpcsci recipe check`.
 
-        `target` None: its own. Raises RecipeError, and then leaves nothing behind.
+        Raises RecipeError, and then leaves no files behind.
         """
         self.require()
         target = target or self.folder
@@ -137,7 +141,7 @@ class Draft:
 
 
 class Code(str):
-    """A slot that holds lines of Python."""
+    """A slot value that is inserted as lines of Python."""
 
     __slots__ = ()
 
@@ -146,20 +150,20 @@ class Code(str):
 
 
 def template_text(name: str) -> str:
-    """Return a template of a script that goes into recipes."""
+    """Return the template of a script for recipes."""
     path = resources.files("hpcscientist.importers") / "templates" / f"{name}.py.tmpl"
     return path.read_text(encoding="utf-8")
 
 
 def slug(text: str) -> str:
-    """Return a recipe's name made of any text."""
+    """Return a valid recipe name made from any text."""
     plain = _UNSLUGGED.sub("-", text.lower()).strip("-")
     plain = plain if plain[:1].isalpha() else f"task-{plain}".strip("-")
     return plain[:64].strip("-")
 
 
 def _literal(value: object) -> str:
-    """Return a literal of Python, a long table over several lines."""
+    """Return a Python literal; a mapping takes one line per item."""
     if isinstance(value, Mapping) and value:
         rows = "".join(f"    {key!r}: {item!r},\n" for key, item in value.items())
         return f"{{\n{rows}}}"

@@ -1,4 +1,4 @@
-"""The task's own modules, held in a script of a recipe so that one file is all that runs."""
+"""Embeds a task's own modules in a script of a recipe, so that the script is a single file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hpcscientist.importers.program import Program
 
 
 def holding(modules: Mapping[str, str]) -> Code:
-    """Return lines of Python that make modules importable by their names."""
+    """Return lines of Python that make the modules importable by their names."""
     rows = "".join(f"    {name!r}: {_lines(text)},\n" for name, text in modules.items())
     body = f"{{\n{rows}}}" if rows else "{}"
     return Code(template_text("foreign_modules").replace("@MODULES@", body).rstrip())
 
 
 def imported_names(program: Program) -> Iterable[tuple[int, str, str]]:
-    """Yield line, module and name of everything that a program imports; the name "" for a module.
+    """Yield the line, module and name of each import; the name is "" for `import module`.
 
-    A module within the program's own package begins with a dot.
+    A module in the program's own package begins with a dot.
     """
     for node in ast.walk(program.tree):
         if isinstance(node, ast.Import):
@@ -31,6 +31,6 @@ def imported_names(program: Program) -> Iterable[tuple[int, str, str]]:
 
 
 def _lines(text: str) -> str:
-    """Return a literal of a text that people can read, a line each."""
+    """Return a readable string literal of a text, with one line per line."""
     parts = "".join(f"        {line!r}\n" for line in text.splitlines(keepends=True))
     return f"(\n{parts}    )" if parts else "''"

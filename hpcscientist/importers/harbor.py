@@ -1,7 +1,8 @@
-"""A task folder of Harbor: task.toml, instruction.md, environment/, tests/, perhaps solution/.
+"""Imports a task folder of Harbor: task.toml, instruction.md, environment/, tests/, maybe
+solution/.
 
-What an agent would do in its container, an idea does in solve.sh and the files of the working
-directory, and the task's own tests judge what comes of it, in a container of their own.
+In Harbor an agent works in a container. Here an idea writes solve.sh and edits files of the working
+directory, and the task's own tests judge the result in a separate container.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 
 
 def read(request: Request, draft: Draft) -> None:
-    """Fill the recipe of a task in."""
+    """Fill in the recipe of a task."""
     source = request.source
     for name in (_TASK, _INSTRUCTION, _TEST):
         if name not in source:
@@ -72,7 +73,7 @@ def read(request: Request, draft: Draft) -> None:
         seconds=testing,
         variables=definition.variables,
     )
-    draft.withholds = False  # tests are no labels that follow from anything
+    draft.withholds = False  # tests are no labels that could leak
     draft.fill("prepare.py", "prepare_harbor", tests=draft.hash_of("tests"))
     _document(request, draft, task, seconds, testing, definition.workdir)
     draft.commands += [
@@ -89,7 +90,7 @@ def _task(source: Source) -> dict[str, Any]:
 
 
 def _definition(source: Source, draft: Draft, environment: Any) -> Definition:
-    """Return the container, and add its Apptainer definition."""
+    """Return the container's definition, and add its Apptainer file."""
     compose = [n for n in source.below("environment") if "compose" in PurePosixPath(n).name.lower()]
     if compose:
         draft.refuse(compose[0], "several containers at once cannot be had here")
@@ -117,7 +118,7 @@ def _definition(source: Source, draft: Draft, environment: Any) -> Definition:
 
 
 def _files(source: Source, draft: Draft, definition: Definition) -> dict[str, str]:
-    """Return the texts that lie in the working directory at first, which ideas may edit."""
+    """Return the initial text files of the working directory, which ideas may edit."""
     found: dict[str, str] = {}
     for name, target in _copied(source, definition):
         inside = PurePosixPath(target)
@@ -137,7 +138,7 @@ def _files(source: Source, draft: Draft, definition: Definition) -> dict[str, st
 
 
 def _copied(source: Source, definition: Definition) -> Iterator[tuple[str, str]]:
-    """Yield files of environment/ and where they are in the container."""
+    """Yield files of environment/ and their paths in the container."""
     for given, target in definition.copied:
         root = "environment" if given == "." else f"environment/{given.rstrip('/')}"
         if root in source:
@@ -188,7 +189,7 @@ def _is_editable(name: str) -> bool:
 
 
 def _mebibytes(given: object) -> int:
-    """Return an amount such as 2048, "2G" or "512m" in MiB."""
+    """Return an amount such as 2048, "2G" or "512m" in MiB. Raises RecipeError."""
     if isinstance(given, int | float):
         return int(given)
     match = re.fullmatch(r"([0-9.]+)\s*([kmgt])i?b?", str(given).strip().lower())

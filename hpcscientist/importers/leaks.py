@@ -1,9 +1,9 @@
-"""Labels that can be derived from what a candidate sees.
+"""Finds labels that can be derived from what a candidate sees.
 
-Columns of inputs, row order, ids, times, file names, rows that occur in training data too, and
-files that were left there: each is tried as a candidate would, with what the training data teach.
-A way that works is told with how well it does. It may be the task itself, when that is easy; who
-knows the task can tell.
+Input columns, row order, ids, times, file names, rows that also occur in the training data, and
+leftover files: each is tried as a candidate could, with what the training data reveal. A leak is
+reported with its accuracy. It may be the task itself if that is easy; someone who knows the task
+can tell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hpcscientist.files.hashing import tree_files
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_ROWS = 50_000
 _MOST_BYTES = 256 * 2**20
-_RIGHT = 0.98  # of the labels, for a way to be told
+_RIGHT = 0.98  # share of labels from which a leak is reported
 _CLASSES = 50  # a label with more values is a number, or free text
 _SAMPLE = re.compile(r"sample|submission", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9.]+")
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[A-Za-z0-9.]+")
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A way from what is seen to a label: `place` is where it lies, `how` what was found."""
+    """A way to derive a label: `place` says where, `how` what was found."""
 
     place: str
     how: str
@@ -48,10 +48,10 @@ class _Table:
 
 
 def search(train: Path, asked: Path, labels: Path) -> list[Leak]:
-    """Return the ways from a split's inputs, below `asked`, to its `labels`; all are folders.
+    """Return the leaks from a split's inputs, below `asked`, to its `labels`; all are folders.
 
-    Tables are read from CSV and TSV files; what is in other files is not looked into, their names
-    and times are. Raises OSError.
+    Tables are read from CSV and TSV files. Of other files only names, sizes and times are used.
+    Raises OSError.
     """
     known, seen = _tables(train), _tables(asked)
     found: list[Leak] = []
@@ -66,9 +66,9 @@ def search(train: Path, asked: Path, labels: Path) -> list[Leak]:
 
 
 def _labels(answers: _Table, seen: Sequence[_Table]) -> list[str]:
-    """Return the columns that are withheld: those that no table of inputs has, if there are any.
+    """Return the withheld columns: those that no input table has, or else all but the ids.
 
-    A sample of what is to be handed in has them too, whatever it says there.
+    A sample submission has these columns too, with placeholder values, so it is not an input table.
     """
     inputs = [table for table in seen if not _SAMPLE.search(table.name)]
     shown = {name for table in inputs for name in table.columns}
@@ -85,7 +85,7 @@ def _of_table(
     order: Sequence[int],
     known: Sequence[_Table],
 ) -> Iterator[Leak]:
-    """Yield ways to each of these labels from a table of the split's inputs."""
+    """Yield leaks of each label from one table of the split's inputs."""
     for label in labels:
         truth = [answers.columns[label][i] for i in order]
         if len(set(truth)) < 2:
@@ -103,21 +103,21 @@ def _of_table(
 def _equal_columns(label: str, truth: Sequence[str], table: _Table) -> Iterator[Leak]:
     for name, values in table.columns.items():
         if len(set(values)) < 2:
-            continue  # a sample submission that says the same of all
+            continue  # a sample submission with one constant value
         right = _share(truth, values)
         if right >= _RIGHT:
             yield Leak(f"{table.name}: column {name!r}", f"is {label!r} in {right:.1%} of the rows")
 
 
 def _in_order(label: str, truth: Sequence[str], table: _Table) -> Iterator[Leak]:
-    """Yield where labels lie in few blocks, in the order of rows or of a column."""
+    """Yield a leak if labels form few blocks in the order of rows or of a column."""
     counts = Counter(truth)
     if len(counts) > _CLASSES or len(truth) < 20:
         numbers = _numbers(truth)
         if numbers and len(truth) >= 20 and numbers in (sorted(numbers), sorted(numbers)[::-1]):
             yield Leak(f"{table.name}: order of rows", f"is the order of {label!r}")
         return
-    # Of labels in random order about this many neighbours differ.
+    # The expected number of differing neighbours if labels are in random order.
     expected = (len(truth) - 1) * (1 - sum((n / len(truth)) ** 2 for n in counts.values()))
     orders: dict[str, Sequence[str]] = {"order of rows": truth}
     for name, values in table.columns.items():
@@ -134,7 +134,7 @@ def _in_order(label: str, truth: Sequence[str], table: _Table) -> Iterator[Leak]
 def _taught(
     label: str, truth: Sequence[str], table: _Table, before: _Table, shared: Sequence[str]
 ) -> Iterator[Leak]:
-    """Yield columns each of which alone tells the label, by what the training rows teach."""
+    """Yield columns that predict the label alone, after training on the training rows."""
     past = before.columns[label]
     if len(set(past)) > _CLASSES:
         yield from _proportional(label, truth, table, before, shared)
@@ -165,7 +165,7 @@ def _taught(
 def _proportional(
     label: str, truth: Sequence[str], table: _Table, before: _Table, shared: Sequence[str]
 ) -> Iterator[Leak]:
-    """Yield columns with which a number goes up and down, all but exactly."""
+    """Yield columns that correlate almost perfectly with a numeric label."""
     wanted = _numbers(truth)
     for name in shared if wanted else ():
         values = _numbers(table.columns[name])
@@ -179,21 +179,21 @@ def _proportional(
 def _repeated(
     label: str, truth: Sequence[str], table: _Table, before: _Table, shared: Sequence[str]
 ) -> Iterator[Leak]:
-    """Yield how many rows occur among the training rows too, with their labels."""
+    """Yield the share of rows that also occur, with their labels, among the training rows."""
     if not shared or table.rows == 0:
         return
     rows = zip(*(before.columns[name] for name in shared), strict=True)
     past = dict(zip(rows, before.columns[label], strict=True))
     asked = zip(*(table.columns[name] for name in shared), strict=True)
     right = sum(past.get(row) == said for row, said in zip(asked, truth, strict=True))
-    distinct = len(past) > 0.5 * before.rows  # else rows say little, and repeat of themselves
+    distinct = len(past) > 0.5 * before.rows  # otherwise rows repeat by chance
     if distinct and right > 0.01 * table.rows:
         share = right / table.rows
         yield Leak(f"{table.name}: rows", f"{share:.1%} are in {before.name}, with their {label!r}")
 
 
 def _left_there(label: str, truth: Sequence[str], table: _Table, before: _Table) -> Iterator[Leak]:
-    """Yield where a file of the training data has the labels of the very ids that are asked for."""
+    """Yield a leak if a training file holds the labels of the very ids to predict."""
     for key in table.columns.keys() & before.columns.keys():
         values = table.columns[key]
         past = dict(zip(before.columns[key], before.columns[label], strict=True))
@@ -203,7 +203,7 @@ def _left_there(label: str, truth: Sequence[str], table: _Table, before: _Table)
 
 
 def _of_names(answers: _Table, asked: Path) -> Iterator[Leak]:
-    """Yield how names, folders, sizes and times of files tell the labels of what they hold."""
+    """Yield leaks from names, folders, sizes and times of files."""
     files = {p.relative_to(asked).as_posix(): p for p in tree_files(asked)}
     if len(files) < 10:
         return
@@ -235,7 +235,7 @@ def _of_names(answers: _Table, asked: Path) -> Iterator[Leak]:
 
 
 def _tables(folder: Path) -> list[_Table]:
-    """Return the tables below a folder, each with its first rows."""
+    """Return the tables below a folder, up to the first `_MOST_ROWS` rows of each."""
     found = []
     for path in tree_files(folder):
         if path.suffix.lower() in _SEPARATORS and path.stat().st_size <= _MOST_BYTES:
@@ -254,7 +254,7 @@ def _read(path: Path, name: str) -> _Table | None:
             if not head or len(set(head)) < len(head):
                 return None
             body = [row for row, _ in zip(rows, range(_MOST_ROWS), strict=False)]
-        except csv.Error:  # a field without an end
+        except csv.Error:  # such as an unterminated field
             return None
     body = [row for row in body if len(row) == len(head)]
     columns = list(zip(*body, strict=True)) or [()] * len(head)
@@ -262,7 +262,7 @@ def _read(path: Path, name: str) -> _Table | None:
 
 
 def _matched(answers: _Table, table: _Table) -> list[int] | None:
-    """Return which row of the answers belongs to each row of a table; None where none does."""
+    """Return the answer row for each row of a table; None if they do not match."""
     for name, values in table.columns.items():
         keys = answers.columns.get(name, ())
         place = {key: row for row, key in enumerate(keys)}
@@ -274,7 +274,7 @@ def _matched(answers: _Table, table: _Table) -> list[int] | None:
 def _nearest(
     values: Sequence[str], before: Sequence[str], labels: Sequence[str]
 ) -> list[str] | None:
-    """Return the label of the training row whose number, or time, is nearest; None: no numbers."""
+    """Return the label of the training row with the nearest number or time; None if not numeric."""
     asked, past = _numbers(values) or _times(values), _numbers(before) or _times(before)
     if not asked or not past or len(set(past)) < 0.5 * len(past):
         return None
@@ -302,7 +302,7 @@ def _same_number(one: str, other: str) -> bool:
 
 
 def _numbers(values: Sequence[str]) -> list[float]:
-    """Return numbers; none where any value is no finite one."""
+    """Return the values as numbers; empty if any value is not a finite number."""
     try:
         found = [float(value) for value in values]
     except ValueError:
@@ -311,7 +311,7 @@ def _numbers(values: Sequence[str]) -> list[float]:
 
 
 def _times(values: Sequence[str]) -> list[float]:
-    """Return times as digits in a row, such as 2012-06-18 15:02 and 20120618150226Z."""
+    """Return times as numbers of their digits, for example 2012-06-18 15:02 or 20120618150226Z."""
     if not all(re.match(r"(?:19|20)\d\d-?[01]\d-?[0-3]\d", value) for value in values):
         return []
     return [float(re.sub(r"\D", "", value)[:14].ljust(14, "0")) for value in values]
@@ -320,5 +320,5 @@ def _times(values: Sequence[str]) -> list[float]:
 def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
     try:
         return correlation(one, other)
-    except StatisticsError:  # one of them is constant
+    except StatisticsError:  # one side is constant
         return 0.0

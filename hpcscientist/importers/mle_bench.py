@@ -1,7 +1,7 @@
-"""A competition of MLE-bench: config.yaml, description.md, prepare.py, grade.py.
+"""Imports a competition of MLE-bench: config.yaml, description.md, prepare.py, grade.py.
 
-Its grader becomes the scorer. Its preparation gives training and test data; a validation split is
-cut from the former. There is no code to begin with, so a plain baseline is written.
+Its grader becomes the scorer. Its preparation creates training and test data; a validation split is
+cut from the training data. The format has no code to start from, so a plain baseline is written.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hpcscientist.recipe.checks.files import REFERENCE
 _CONFIG, _DESCRIPTION, _GRADE, _PREPARE = "config.yaml", "description.md", "grade.py", "prepare.py"
 _MOST_DESCRIPTION = 20_000  # characters
 _SECONDS = 1800.0
-_OURS = {  # what there is of mlebench here, by module
+_OURS = {  # parts of mlebench that this package provides, by module
     "mlebench.utils": {"read_csv", "extract", "compress", "get_logger"},
     "mlebench.grade_helpers": {"InvalidSubmissionError"},
     "mlebench.competitions.utils": {"prepare_for_accuracy_metric", "prepare_for_auroc_metric"},
 }
-# Modules that are taken from the user's checkout where the competition lies in one.
+# Modules taken from the user's checkout of MLE-bench if the competition is in one.
 _THEIRS = {
     "mlebench.competitions.utils": "competitions/utils.py",
     "mlebench.metrics": "metrics.py",
@@ -42,7 +42,7 @@ _NUMBER = re.compile(
 
 
 def read(request: Request, draft: Draft) -> None:
-    """Fill the recipe of a competition in."""
+    """Fill in the recipe of a competition."""
     source = request.source
     for name in (_CONFIG, _DESCRIPTION, _GRADE, _PREPARE):
         if name not in source:
@@ -107,7 +107,7 @@ def _is_module(name: str) -> bool:
 
 
 def _function(draft: Draft, given: object, package: str, default: str) -> tuple[str, str]:
-    """Return module and name of a function that the configuration names."""
+    """Return the module and name of a function that the configuration names."""
     text = given if isinstance(given, str) else f"{package}.{default}"
     module, _, name = text.partition(":")
     if not module.startswith(f"{package}.") or not name.isidentifier():
@@ -116,7 +116,7 @@ def _function(draft: Draft, given: object, package: str, default: str) -> tuple[
 
 
 def _files(draft: Draft, dataset: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the answers' name below private/ and that of the sample submission below public/."""
+    """Return the name of the answers below private/, and of the sample submission below public/."""
     found = []
     for key, side in (("answers", "private"), ("sample_submission", "public")):
         given = str(dataset.get(key))
@@ -136,14 +136,14 @@ def _metric(name: str) -> str:
 
 
 def _predicts(metric: str) -> str:
-    """Return what a grader wants to be predicted, by the metric's name."""
+    """Return what a grader expects as predictions, judged by the metric's name."""
     if _PROBABILITY.search(metric.lower()):
         return "probability"
     return "number" if _NUMBER.search(metric.lower()) else "class"
 
 
 def _modules(source: Source, draft: Draft, package: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Return all modules that prepare.py and grade.py import and no package has."""
+    """Return all modules that prepare.py and grade.py import and that no package provides."""
     modules = {"mlebench": "", "mlebench.competitions": "", package: ""}
     modules |= {
         "mlebench.utils": template_text("mlebench_utils"),
@@ -172,7 +172,7 @@ def _modules(source: Source, draft: Draft, package: str, own: Mapping[str, str])
 
 
 def _checkout(folder: Path) -> dict[str, str]:
-    """Return the modules that competitions share, where one lies in a checkout of MLE-bench."""
+    """Return the modules that competitions share, if this one is in a checkout of MLE-bench."""
     shared = folder.absolute().parent
     if shared.name != "competitions" or shared.parent.name != "mlebench":
         return {}
@@ -185,7 +185,7 @@ def _checkout(folder: Path) -> dict[str, str]:
 
 
 def _data(source: Source, request: Request, draft: Draft, identity: str) -> None:
-    """Say which files of the host are wanted."""
+    """Declare which data files are required."""
     link = f"https://www.kaggle.com/c/{identity}/data"
     draft.commands.append("hpcsci recipe check {recipe} --run")
     if request.data is not None:
@@ -212,7 +212,7 @@ def _data(source: Source, request: Request, draft: Draft, identity: str) -> None
 
 
 def _direction(source: Source) -> str | None:
-    """Return which way scores of the leaderboard are better, as MLE-bench finds it."""
+    """Return the direction of the leaderboard's scores, determined as MLE-bench does."""
     if "leaderboard.csv" not in source:
         return None
     rows = list(csv.DictReader(source.text("leaderboard.csv").splitlines()))

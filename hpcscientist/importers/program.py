@@ -1,4 +1,4 @@
-"""What a Python program says of itself, read from its syntax tree and never by running it.
+"""Analyses a Python program from its syntax tree, without running it.
 
 An importer needs to know which numbers a script prints, which options it takes, what makes it
 random and what makes it long.
@@ -20,7 +20,7 @@ from hpcscientist.recipe import knobs, packages
 from hpcscientist.records.idea import KnobValue
 from hpcscientist.records.trial import Direction
 
-# Words of a metric's name, and which way it is better. A name with words of both is no help.
+# Words of a metric's name that show its direction. A name with words of both is ambiguous.
 _MINIMIZE = re.compile(
     r"\b(loss|error|err|mae|mse|rmse|rmsle|s?mape|mase|perplexity|ppl|bpb|bpc|kl|divergence|distance|"
     r"cost|nll|wer|cer|fid|regret|time|seconds|memory|logloss|deviation|bits)\b"
@@ -47,7 +47,7 @@ _SHARE = re.compile(r"dropout|momentum|beta|decay|ratio|frac|smoothing|gamma|alp
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of the command line, as `argparse` is told of it; `default` None: unknown."""
+    """A command-line option as passed to `argparse`; `default` is None if it is unknown."""
 
     name: str
     default: KnobValue | None
@@ -56,13 +56,13 @@ class Option:
 
     @property
     def constant(self) -> str:
-        """The name of a constant that stands for it."""
+        """The name of a constant that can replace the option."""
         return re.sub(r"\W", "_", self.name.lstrip("-")).upper()
 
 
 @dataclass(frozen=True)
 class Program:
-    """A Python file. Raises RecipeError, with the line, where it is none."""
+    """A Python file. Raises RecipeError, with the line, if it does not parse."""
 
     name: str
     source: str
@@ -85,7 +85,7 @@ class Program:
 
     @cached_property
     def options(self) -> tuple[Option, ...]:
-        """Options that `add_argument` is called for, in order."""
+        """The options of all `add_argument` calls, in order."""
         return tuple(self._options())
 
     def _options(self) -> Iterator[Option]:
@@ -103,7 +103,7 @@ class Program:
                 yield Option(long[0], default, call.lineno, values)
 
     def calls(self, name: str) -> Iterator[ast.Call]:
-        """Yield calls of a function or method of that name, in the order of lines."""
+        """Yield calls of a function or method with this name, in the order of lines."""
         for node in sorted(self._calls, key=lambda call: (call.lineno, call.col_offset)):
             if name == (getattr(node.func, "id", None) or getattr(node.func, "attr", None)):
                 yield node
@@ -114,7 +114,7 @@ class Program:
 
     @cached_property
     def strings(self) -> dict[str, int]:
-        """Texts in quotes, with the first line each stands on."""
+        """String constants, each with its first line."""
         found: dict[str, int] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -128,7 +128,7 @@ class Program:
 
     @cached_property
     def printed(self) -> dict[str, int]:
-        """Names under which numbers are printed, such as `val accuracy`, and on which line."""
+        """Labels under which numbers are printed, such as `val accuracy`, with their line."""
         found: dict[str, int] = {}
         for call in self.calls("print"):
             for label in _labels(call):
@@ -137,7 +137,7 @@ class Program:
 
     @cached_property
     def fixed_seeds(self) -> dict[str, int]:
-        """Seeds that calls fix to a number, such as `random_state=0`, and on which line."""
+        """Seeds that calls fix to a number, such as `random_state=0`, with their line."""
         found: dict[str, int] = {}
         for call in sorted(self._calls, key=lambda each: each.lineno):
             for word in call.keywords:
@@ -152,7 +152,7 @@ class Program:
 
 
 def missing_packages(files: dict[str, str]) -> list[str]:
-    """Return the packages that files import and this Python lacks; none of them is imported."""
+    """Return the packages that files import but this Python lacks; none is imported."""
     own = {PurePosixPath(name).parts[0].removesuffix(".py") for name in files}
     return [
         name for name in packages.imported(files) if name not in own and find_spec(name) is None
@@ -160,8 +160,8 @@ def missing_packages(files: dict[str, str]) -> list[str]:
 
 
 def direction_of(metric: str) -> Direction | None:
-    """Return which way a metric is better, by the words of its name; None where they do not say."""
-    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", metric)  # valLoss; and as it is: mAP
+    """Return a metric's direction by the words of its name; None if they do not show it."""
+    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", metric)  # valLoss; unsplit too, for mAP
     words = re.sub(r"[^a-z0-9]+", " ", f"{parted} {metric}".lower())
     lower, higher = bool(_MINIMIZE.search(words)), bool(_MAXIMIZE.search(words))
     if lower == higher:
@@ -170,14 +170,14 @@ def direction_of(metric: str) -> Direction | None:
 
 
 def is_length(name: str) -> bool:
-    """Say whether a name is that of a training's length, which a pilot may cut down."""
+    """Return whether a name is a training length, which a pilot may shorten."""
     return bool(LONG.search(name)) and not _NOT_LONG.search(name)
 
 
 def knob_of(name: str, value: KnobValue, file: str) -> dict[str, object] | None:
-    """Return a knob of recipe.toml around a constant's value; None where there should be none.
+    """Return a knob for recipe.toml around a constant's value; None if there should be none.
 
-    Who may set how long training takes, or what is evaluated, gains by that alone.
+    A knob for the training length or the evaluation would improve scores by itself.
     """
     if isinstance(value, bool | str) or not name.isupper() or value <= 0:
         return None
@@ -202,7 +202,7 @@ def _value(node: ast.expr | None) -> KnobValue | None:
 
 
 def _labels(call: ast.Call) -> Iterator[str]:
-    """Yield the words that stand right before a number in what a call prints."""
+    """Yield the words right before a number in what a call prints."""
     parts: list[ast.expr] = []
     for arg in call.args:
         parts += arg.values if isinstance(arg, ast.JoinedStr) else [arg]

@@ -1,4 +1,4 @@
-"""All importers of recipes: ours, and those of other installed packages."""
+"""The registry of all importers: ours, and those of other installed packages."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ OURS: tuple[Format, ...] = (
 
 
 def formats() -> Mapping[str, Format]:
-    """Return all importers by name, those of other installed packages among them.
+    """Return all importers by name, including those of other installed packages.
 
-    Raises UsageError for one of another package that is none.
+    Raises UsageError if another package registers something that is not an importer.
     """
     ours = {each.name: each for each in OURS}
     others = plugins.load("importers", frozenset(ours))
@@ -53,10 +53,10 @@ def formats() -> Mapping[str, Format]:
 
 
 def draft_of(kind: Format, request: Request, folder: Path) -> Draft:
-    """Return the draft of a recipe made of a task, which would be in `folder`.
+    """Return the draft of a recipe made from a task; `folder` is where the recipe would be.
 
-    Raises RecipeError for what is no such task, and UsageError.
-    Options that this kind of task has no use for are refused, so that none is believed to count.
+    Options that the format does not use are refused, so that no user believes they had an effect.
+    Raises RecipeError if the source is not such a task, and UsageError.
     """
     unset = {each.name: each.default for each in fields(Request)}
     for option in sorted(unset.keys() - {"source"} - kind.options):
@@ -77,10 +77,10 @@ def draft_of(kind: Format, request: Request, folder: Path) -> Draft:
 
 
 def search_labels(draft: Draft, request: Request) -> None:
-    """Prepare a draft's data, and have it tell how labels follow from what candidates see.
+    """Prepare a draft's data, and report labels that leak into what candidates see.
 
-    The task's own preparation is run only where the user said so. Raises RecipeError where the
-    data cannot be prepared.
+    The task's own preparation runs only if the user allowed it. Raises RecipeError if the data
+    cannot be prepared.
     """
     if not draft.withholds or draft.refusals:
         return
@@ -105,7 +105,7 @@ def search_labels(draft: Draft, request: Request) -> None:
 
 
 def format_of(name: str) -> Format:
-    """Return the importer of that name. Raises UsageError with the nearest one."""
+    """Return the importer of that name. Raises UsageError, which suggests the closest name."""
     known = formats()
     if name not in known:
         near = get_close_matches(name, known, n=1)

@@ -1,4 +1,4 @@
-"""What a user asks of an import, and what an importer is."""
+"""The user's request for an import, and the definition of an importer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hpcscientist.records.trial import Direction
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A task, and what the user says of it; None where that is left to the importer.
+    """A task and the user's options; None leaves the choice to the importer.
 
-    `metric` decides, in `direction`. `scorer` is a score.py of the user's own, which is given the
-    file `predictions`; `data` is a folder that the task reads. `seconds` of a full trial.
-    `recipe` names the one to build on, `level` how much of the instruction is given.
-    `self_reported`: take the task's own numbers even where a shipped scorer is known.
+    `metric` is the primary metric, with its `direction`. `scorer` is the user's score.py, which
+    reads the file `predictions`; `data` is a folder that the task reads. `seconds` is the limit of
+    a full trial. `recipe` names the recipe to build on, `level` the amount of instruction.
+    `self_reported`: use the task's own numbers even if a shipped scorer exists.
     """
 
     source: Source
@@ -36,10 +36,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A kind of task. `read` fills a draft of a recipe in; it executes nothing of the task.
+    """A kind of task. `read` fills in a draft of a recipe; it executes no code of the task.
 
-    It raises RecipeError for what is no such task, and has the draft refuse what is one that cannot
-    be a recipe. `options` are those of the request that it looks at beside the source.
+    `read` raises RecipeError if the source is not such a task, and calls `draft.refuse` if the task
+    cannot become a recipe. `options` are the fields of the request that it uses besides the source.
     """
 
     name: str

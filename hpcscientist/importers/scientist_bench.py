@@ -1,7 +1,8 @@
-"""An instance of Scientist-Bench (AI-Researcher): references, and an instruction at level 1.
+"""Imports an instance of Scientist-Bench (AI-Researcher): references, and an instruction at level
+1.
 
 It has neither code nor data nor a metric, so it builds on a recipe: one of those shipped for its
-four domains, or the user's own. The paper that is to be matched is shown to nobody.
+four domains, or the user's own. The target paper is never shown.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hpcscientist.recipe.load import available, find
 
 _INSTRUCTION, _WISHES, _REFERENCES = "instruction.txt", "wishlist.txt", "library/wishes.bib"
 _MOST_INSTRUCTION = 20_000  # characters
-_DOMAINS: Mapping[str, tuple[str, ...]] = {  # words of a domain, and recipes for it, best first
+_DOMAINS: Mapping[str, tuple[str, ...]] = {  # patterns of a domain, and its recipes, best first
     r"\bvq\b|quantiz|codebook": ("vq",),
     r"\bgnn\b|graph|node classification": ("graph",),
     r"recommend": ("recommender",),
@@ -31,7 +32,7 @@ _WITHHELD = ("target", "authors", "abstract", "url", "year", "venue", "citations
 
 
 def read(request: Request, draft: Draft) -> None:
-    """Fill the recipe of an instance in."""
+    """Fill in the recipe of an instance."""
     source = request.source
     instance = _instance(source)
     tasks = [str(instance.get(f"task{level}") or "").strip() for level in (1, 2)]
@@ -79,7 +80,7 @@ def _instance(source: Source) -> Mapping[str, Any]:
 
 
 def _domain(draft: Draft, source: Source, text: str) -> str | None:
-    """Return the recipe of an instance's domain, by the names of its folder and its own."""
+    """Return the recipe of an instance's domain, judged by its folder's name and its own fields."""
     known = {folder.name for folder in available()}
     for words in (source.path.absolute().parent.name, text):
         hits = [names for pattern, names in _DOMAINS.items() if re.search(pattern, words.lower())]
@@ -93,13 +94,13 @@ def _domain(draft: Draft, source: Source, text: str) -> str | None:
 
 
 def _references(draft: Draft, instance: Mapping[str, Any], level: int) -> Sequence[str]:
-    """Add the references that a library should have; return their titles, the first ranks first."""
+    """Add the references that a library should hold; return their titles in order of rank."""
     papers = [each for each in instance["source_papers"] if isinstance(each, dict)]
     papers.sort(key=lambda each: each["rank"] if isinstance(each.get("rank"), int) else len(papers))
     entries: dict[str, str] = {}
     for paper in papers:
         title = one_line(printable(str(paper.get("reference") or "")), 300)
-        # Nobody's title may end an entry, or a line of the shell's.
+        # A title must not end a BibTeX entry or a shell string.
         title = re.sub(r'[{}\\%"$`]', "", title).strip()
         if title:
             usage = re.sub(r"[{}\\%]", "", one_line(printable(str(paper.get("usage") or ""))))
@@ -113,7 +114,7 @@ def _references(draft: Draft, instance: Mapping[str, Any], level: int) -> Sequen
     lines = ["% References of the instance. What they are used for is the instance's words.", ""]
     for number, (title, usage) in enumerate(entries.items(), start=1):
         note = f",\n  abstract = {{Used by the target: {usage}}}" if usage else ""
-        shown = note if level == 1 else ""  # at level 2 it would tell the method
+        shown = note if level == 1 else ""  # at level 2 it would reveal the method
         lines += [f"@misc{{{slug(title)[:40]}{number},\n  title = {{{title}}}{shown}\n}}", ""]
     draft.put(_REFERENCES, "\n".join(lines))
     draft.put(_WISHES, "".join(f"{title}\n" for title in entries))

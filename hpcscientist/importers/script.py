@@ -1,4 +1,4 @@
-"""A single script that prints a metric, as AIDE writes and many people have."""
+"""Imports a single script that prints a metric, such as those that AIDE writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpcscientist.importers.wrapped import Wrapping, choose_metrics, code_files,
 
 
 def read(request: Request, draft: Draft) -> None:
-    """Fill the recipe of a script in."""
+    """Fill in the recipe of a script."""
     source = request.source
     scripts = [name for name in source.sizes if name.endswith(".py")]
     if len(scripts) != 1:
@@ -47,7 +47,7 @@ def read(request: Request, draft: Draft) -> None:
 
 
 def _say_files(draft: Draft, request: Request, program: Program) -> None:
-    """Tell of files that the script names: trials see them only where they were given."""
+    """Warn about files that the script names: trials see them only if they are given."""
     folder = request.source.path.parent
     for text, line in program.strings.items():
         name = text.strip()

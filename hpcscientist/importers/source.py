@@ -1,7 +1,7 @@
-"""What a user hands in to be imported: a file, a folder or a zip archive of somebody else's making.
+"""Reads the untrusted file, folder or zip archive that a user wants to import.
 
-Names lead nowhere but below it, links are not followed, archives are never unpacked to a disk, and
-whatever is read has a bound. Nothing is executed.
+Names cannot lead out of it, links are not followed, archives are never unpacked to disk, and every
+read has a size limit. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -20,36 +20,38 @@ from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed import kind_of, open_regular, read_regular
 from hpcscientist.files.text import printable
 
-LARGEST_TEXT = 4 * 2**20  # bytes of a text that is read
-LARGEST_FILE = 2**30  # bytes of a file that goes into a recipe
+LARGEST_TEXT = 4 * 2**20  # most bytes of a text file
+LARGEST_FILE = 2**30  # most bytes of a file in a recipe
 _MOST_ENTRIES = 20_000
 _SKIPPED = frozenset({"__pycache__", "__MACOSX", "node_modules"})
 
 
 class Source(ABC):
-    """Regular files by name. `odd` names what is none, with what it is, such as a link."""
+    """A set of regular files by name. `odd` names other entries, such as links, with their kind."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def stem(self) -> str:
-        """What the task is called where nothing in it says so."""
+        """The task's name if nothing in the task names it."""
         return self.path.name if self.path.is_dir() else self.path.stem
 
     @cached_property
     @abstractmethod
     def sizes(self) -> Mapping[str, int]:
-        """Every regular file's name below the source, with `/` between parts, and its bytes."""
+        """The size in bytes of each regular file, by its path below the source, with `/`
+        separators.
+        """
 
     @property
     @abstractmethod
     def odd(self) -> Mapping[str, str]:
-        """What is no regular file, by name: a link, a device, …"""
+        """Entries that are no regular files, by name: a link, a device, …"""
 
     @abstractmethod
     def _read(self, name: str, limit: int) -> bytes:
-        """Return a file's content, or more than `limit` bytes of it. Raises OSError."""
+        """Return a file's content, or more than `limit` bytes if it is longer. Raises OSError."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.sizes
@@ -59,7 +61,7 @@ class Source(ABC):
         return sorted(name for name in self.sizes if name.startswith(f"{folder}/"))
 
     def data(self, name: str, limit: int = LARGEST_FILE) -> bytes:
-        """Return a file's content. Raises RecipeError: missing, no regular file, too large."""
+        """Return a file's content. Raises RecipeError if it is missing, irregular or too large."""
         if name not in self.sizes:
             what = f"is {self.odd[name]}; put the file itself there" if name in self.odd else ""
             raise RecipeError(what or "is missing", self.path / name)
@@ -79,7 +81,7 @@ class Source(ABC):
         raise RecipeError(f"is larger than {limit // 2**20} MiB", self.path / name)
 
     def text(self, name: str) -> str:
-        """Return a UTF-8 text with plain line ends. Raises RecipeError, also for another text."""
+        """Return a UTF-8 text with plain line ends. Raises RecipeError, also for another coding."""
         try:
             text = self.data(name, LARGEST_TEXT).decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -90,7 +92,7 @@ class Source(ABC):
 
 
 def open_source(path: Path) -> Source:
-    """Open what a user named. Raises RecipeError where there is nothing that can be read."""
+    """Open a file, folder or archive. Raises RecipeError if it cannot be read."""
     try:
         info = path.stat()
     except OSError as error:
@@ -105,7 +107,7 @@ def open_source(path: Path) -> Source:
 
 
 class _File(Source):
-    """One file, by its own name."""
+    """A single file, under its own name."""
 
     odd: Mapping[str, str] = {}
 
@@ -130,7 +132,7 @@ class _Listing:
 
 
 class _Folder(Source):
-    """A folder; hidden files and caches are left out, links within it are not followed."""
+    """A folder without hidden files and caches; links in it are not followed."""
 
     @cached_property
     def _listing(self) -> _Listing:
@@ -176,7 +178,7 @@ class _Folder(Source):
 
 
 class _Zip(Source):
-    """A zip archive, read member by member; one top folder around everything is left out."""
+    """A zip archive, read member by member; a single top folder is stripped from the names."""
 
     @cached_property
     def _members(self) -> tuple[dict[str, zipfile.ZipInfo], dict[str, str]]:
@@ -190,7 +192,7 @@ class _Zip(Source):
         regular: dict[str, zipfile.ZipInfo] = {}
         odd: dict[str, str] = {}
         for info in infos:
-            # zipfile itself turns backslashes round on some systems: nowhere may they lead out.
+            # zipfile converts backslashes on some systems, so treat them as separators everywhere.
             name = PurePosixPath(info.filename.replace("\\", "/"))
             if name.is_absolute() or ".." in name.parts or ":" in info.filename[:3]:
                 shown = printable(info.filename)
@@ -221,6 +223,6 @@ class _Zip(Source):
         return self._members[1]
 
     def _read(self, name: str, limit: int) -> bytes:
-        # What an archive says of a member's size may be a lie: no more than the bound is inflated.
+        # The archive may lie about a member's size, so inflate at most the limit.
         with zipfile.ZipFile(self.path) as archive, archive.open(self._members[0][name]) as member:
             return member.read(limit + 1)

@@ -1,7 +1,7 @@
-"""Recipes whose reference is somebody's own program, run by a script of ours beside it.
+"""Builds recipes whose reference is the user's own program, run by a script of ours beside it.
 
-What the program computes of itself is self-reported, unless the user names a scorer: then the
-program's predictions are held against labels that it does not see.
+Metrics that the program computes are self-reported, unless the user gives a scorer: then its
+predictions are compared with labels that it does not see.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hpcscientist.records.trial import SELF_REPORTED
 RUNNER = "run_program.py"
 GIVEN = "data.sha256"
 SECONDS = 600.0
-_OURS = frozenset(  # constants of the script that runs programs
+_OURS = frozenset(  # constants of run_program.py
     {
         *("PROGRAM", "METRICS", "PREDICTIONS", "SEEDS", "LENGTHS", "PILOT", "KEPT", "NUMBER"),
         *("OPTIONS", "SEED_OPTIONS", "LENGTH_OPTIONS", "MORE", "RESULTS"),
@@ -43,8 +43,8 @@ _SIDES = ("public/train", "public/validation", "public/test", "private/validatio
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """How a program is run and read: by the template `reader`, with `more` arguments that it always
-    gets; `results` is the folder that it is told to write to.
+    """How a program is run and read: the template `reader`, `more` arguments, and `results`, the
+    folder that the program writes to.
     """
 
     program: Program
@@ -54,9 +54,9 @@ class Wrapping:
 
 
 def choose_metrics(draft: Draft, request: Request, known: Mapping[str, int | str]) -> list[str]:
-    """Return a task's metrics by its own names, the one that decides first.
+    """Return a task's metrics by their own names, the primary one first.
 
-    `known` are their names with where they were found. Has the draft refuse what is ambiguous.
+    `known` maps names to the place where they were found. Ambiguity is refused in the draft.
     """
     wanted = request.metric
     if wanted is not None and wanted.removeprefix(SELF_REPORTED) in known:
@@ -78,7 +78,7 @@ def choose_metrics(draft: Draft, request: Request, known: Mapping[str, int | str
 def metric_tables(
     draft: Draft, request: Request, names: Sequence[str], prefix: str = ""
 ) -> list[dict[str, object]]:
-    """Return [[metrics]] of recipe.toml. Has the draft refuse a first one without direction."""
+    """Return [[metrics]] of recipe.toml. A metric without a direction is refused in the draft."""
     tables: list[dict[str, object]] = []
     for name in names:
         direction = direction_of(name)
@@ -97,7 +97,7 @@ def metric_tables(
 
 
 def wrap(draft: Draft, request: Request, wrapping: Wrapping, names: Sequence[str]) -> None:
-    """Fill the recipe of a program in whose metrics have these names."""
+    """Fill in the recipe of a program whose metrics have these names."""
     program = wrapping.program
     if program.name == RUNNER:
         draft.refuse(program.name, "is the name of the script that runs it; rename yours")
@@ -168,7 +168,7 @@ def wrap(draft: Draft, request: Request, wrapping: Wrapping, names: Sequence[str
 
 
 def code_files(draft: Draft, files: Mapping[str, str]) -> None:
-    """Put the task's own Python files into the reference, and tell which packages they lack."""
+    """Copy the task's Python files into the reference, and warn about missing packages."""
     for name, text in files.items():
         draft.put(f"{REFERENCE}/{name}", text)
     for package in missing_packages(dict(files)):
@@ -176,7 +176,7 @@ def code_files(draft: Draft, files: Mapping[str, str]) -> None:
 
 
 def give(draft: Draft, request: Request, source: str, *, required: bool = True) -> list[str]:
-    """List the user's data, which stay where they are; return their names below the folder."""
+    """List the user's data, which stay in place; return their names below the folder."""
     if request.data is None:
         return []
     folder = request.data
@@ -202,7 +202,7 @@ def give(draft: Draft, request: Request, source: str, *, required: bool = True) 
 
 
 def prepare_own(draft: Draft, request: Request) -> None:
-    """Have the data shown to every trial as they are."""
+    """Add a prepare.py that shows the data unchanged to every trial."""
     names = give(draft, request, "your own folder")
     given = GIVEN if names else ""
     draft.fill("prepare.py", "prepare_own", data=draft.hash_of("data"), given=given)
@@ -219,7 +219,7 @@ def _self_reported(draft: Draft, metrics: list[str]) -> None:
 
 
 def _scored(draft: Draft, request: Request, metric: str) -> None:
-    """Take the user's scorer, and data with their labels apart."""
+    """Use the user's scorer, and data whose labels are kept apart."""
     assert request.scorer is not None
     try:
         text = read_regular(request.scorer, LARGEST_TEXT).decode("utf-8")

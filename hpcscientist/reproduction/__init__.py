@@ -1,1 +1,1 @@
-"""Running a claim again: is what was recorded whole, and does it come out again?"""
+"""Reproduces a claim: checks that its records are intact, reruns its trials, judges the result."""

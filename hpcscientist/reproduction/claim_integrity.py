@@ -1,8 +1,8 @@
-"""Is what was recorded of a claim whole? Asked before any trial is spent.
+"""Checks that the records of a claim are intact, before any trial is rerun.
 
-Code, recipe, data and image are hashed; the journal, the result files and claim.json have to
-say the same. Whoever changes one of them is found by the others; who changes all of them alike
-is found by running the trials again.
+Code, recipe, data and image are hashed; the journal, the result files and claim.json must agree. A
+change to one of them shows in the others; a consistent change to all of them shows only when the
+trials are rerun.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from hpcscientist.reproduction.recorded import Recorded, read_claim
 from hpcscientist.results.scan import Row, rows_of
 from hpcscientist.results.store import unsealed
 
-# What versions that wrote no recipe.tar did not write in claim.json either.
+# Fields that claim.json lacks if it is from a version that wrote no recipe.tar.
 _LATER = frozenset({"q", "decision"})
 
 
 @dataclass(slots=True)
 class Wholeness:
-    """What was found: `problems` rule a rerun out, `notes` do not.
+    """The result of an integrity check: `problems` rule out a rerun, `notes` do not.
 
-    `recipe` and `claim` are None where the recipe or the baseline is not as recorded.
+    `recipe` and `claim` are None if the recipe or the baseline is not as recorded.
     """
 
     problems: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Wholeness:
 
 
 def examine(recorded: Recorded) -> Wholeness:
-    """Look at code, recipe, journal, results and claim.json; data and image come later.
+    """Check code, recipe, journal, results and claim.json; data and image are checked later.
 
     Raises RunDirectoryError.
     """
@@ -77,7 +77,7 @@ def examine(recorded: Recorded) -> Wholeness:
 
 
 def package_notes(version: str, package: str) -> Iterator[str]:
-    """Yield what differs where another version of this package recorded it; "": no hash known."""
+    """Yield a note if another version of this package recorded the claim. `package` may be ""."""
     here = package_hash()
     if version != __version__:
         yield f"recorded with hpcscientist {version}, this is {__version__}"
@@ -98,7 +98,7 @@ def _code(recorded: Recorded, found: Wholeness) -> None:
 
 
 def _trials(recorded: Recorded) -> list[TrialState]:
-    """The scored trials of the idea's standing attempt and of the baseline, on both splits."""
+    """Return the scored trials of the idea's final attempt and of the baseline, on both splits."""
     state = recorded.state
     keys = ((recorded.idea.idea_id, recorded.attempt), (BASELINE_ID, BASELINE_ATTEMPT))
     groups = (group.get(key, {}) for key in keys for group in (state.full, state.confirming))
@@ -113,7 +113,7 @@ def _trials(recorded: Recorded) -> list[TrialState]:
 def _results(
     recorded: Recorded, trials: Iterable[TrialState], recipe_is_whole: bool
 ) -> Iterator[str]:
-    """Yield where result files say something else than the journal, or lack."""
+    """Yield a problem for each result that is missing or contradicts the journal."""
     by_id = {trial.trial_id: trial for trial in trials}
     rows = rows_of(recorded.paths, by_id)
     for trial_id, trial in by_id.items():
@@ -146,7 +146,7 @@ def _hashes(recorded: Recorded, trial: TrialState) -> dict[str, str | None]:
 def _differences(
     trial: TrialState, rows: list[Row], hashes: Mapping[str, str | None]
 ) -> Iterator[str]:
-    """Yield what a trial's rows say otherwise than the journal, campaign.toml and the code."""
+    """Yield where a trial's rows contradict the journal, campaign.toml or the code."""
     report = trial.report
     assert report is not None
     assert isinstance(report.outcome, Scored)
@@ -172,7 +172,7 @@ def _differences(
 
 
 def _claim(recorded: Recorded, found: Wholeness, derived: Claim) -> None:
-    """Hold claim.json against what follows from the journal."""
+    """Compare claim.json with the claim derived from the journal."""
     written = read_claim(recorded)
     if written is None:
         found.notes.append(
@@ -203,7 +203,7 @@ def _claim(recorded: Recorded, found: Wholeness, derived: Claim) -> None:
 
 
 def _archive(recorded: Recorded, found: Wholeness) -> None:
-    """Hold recipe.tar, which goes with the idea's folder, against the recipe, if it is there."""
+    """Compare recipe.tar, if it exists in the idea's folder, with the recipe."""
     path = recorded.paths.idea(recorded.idea.idea_id).recipe
     if path.exists():
         archive = verify_bundle.read_archive(path, recorded.config.recipe_hash)

@@ -1,4 +1,4 @@
-"""Which claim is meant: one of a campaign, or that of an idea's folder that was handed on."""
+"""Finds the claim to reproduce: an idea of a campaign, or an idea's folder on its own."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def reproduce_folder(
     out: Path | None,
     tell: Tell,
 ) -> Reproduction:
-    """Run a claim again: of a run directory's idea, or of an idea's folder without its id.
+    """Reproduce the claim of an idea in a run directory, or of an idea's folder without `idea_id`.
 
-    An idea's folder that lies in its campaign is held against the campaign. Raises what `reproduce`
-    and `reproduce_alone` raise, and UsageError where it is not said which claim is meant.
+    An idea's folder inside its campaign is also checked against the campaign. Raises what
+    `reproduce` and `reproduce_alone` raise, and UsageError if it is unclear which claim is meant.
     """
     meant = _in_campaign(directory, idea_id)
     if meant is None:
@@ -39,7 +39,7 @@ def reproduce_folder(
 
 
 def _in_campaign(directory: Path, idea_id: str | None) -> tuple[RunPaths, str] | None:
-    """Return the campaign and the idea; None for an idea's folder whose campaign is not there."""
+    """Return the campaign and the idea; None for an idea's folder without its campaign."""
     paths = RunPaths(directory)
     if paths.campaign.exists() or not IdeaPaths(directory).claim.exists():
         if idea_id is not None:
@@ -49,7 +49,7 @@ def _in_campaign(directory: Path, idea_id: str | None) -> tuple[RunPaths, str] |
     claim = verify_bundle.read_claim(directory)
     if idea_id not in (None, claim.idea_id):
         raise UsageError(f"--idea {idea_id}: {directory} is of {claim.idea_id}; leave --idea out")
-    # As it was given and with links and `..` resolved: a campaign's `ideas` may be a link itself.
+    # Try the path as given and resolved (links, `..`): a campaign's `ideas` may itself be a link.
     for place in (directory, resolved(directory)):
         around = RunPaths(place.parent.parent)
         if around.campaign.exists() and around.idea(claim.idea_id).root == place:

@@ -1,4 +1,4 @@
-"""Where a claim is run again: its data, its image, its interpreter, a backend and a site."""
+"""Finds where a claim is rerun: its data, image, interpreter, backend and site."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.findings import Claim
 from hpcscientist.records.trial import Isolation, Split
 
-_SLOTS = 1000  # trials that may be queued with Slurm where no campaign says how many
+_SLOTS = 1000  # trials that may be queued with Slurm if no campaign sets a limit
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the caller asked for; "" means as in the campaign. Paths are relative to `folder`.
+    """The caller's options; "" means as in the campaign. Paths are relative to `folder`.
 
-    `words` beat the site profile; `settings` say where data are kept, and how many trials at once.
-    `consent`: what came with an idea's folder alone may run as the caller does, in no container.
+    `words` override the site profile; `settings` say where data are kept, and how many trials may
+    run at once. `consent`: code that came with an idea's folder may run as the caller, without a
+    container.
     """
 
     backend: str
@@ -41,9 +42,9 @@ class Wanted:
 
 
 def config_of(claim: Claim, wanted: Wanted) -> CampaignConfig:
-    """Return the configuration of a claim whose campaign is not here; `config_here` completes it.
+    """Return a configuration for a claim without its campaign; `config_here` completes it.
 
-    Backend and site are chosen as a launch from here would. Raises UsageError (no Slurm) and
+    Backend and site are chosen as for a launch from here. Raises UsageError (no Slurm) and
     ConfigError (site).
     """
     settings, words = wanted.settings, {}
@@ -80,10 +81,10 @@ def config_of(claim: Claim, wanted: Wanted) -> CampaignConfig:
 
 
 def config_here(config: CampaignConfig, recipe: Recipe, wanted: Wanted) -> CampaignConfig | str:
-    """Return the campaign's configuration with what is elsewhere by now: data, image, interpreter.
+    """Return the campaign's configuration with the current places of data, image and interpreter.
 
-    A string instead says what is not as it was recorded. Data that are gone are prepared anew.
-    Raises UsageError (image, backend, sandbox), ConfigError (site), RecipeError, DiskFull.
+    A string instead says what is not as recorded. Missing data are prepared again. Raises
+    UsageError (image, backend, sandbox), ConfigError (site), RecipeError, DiskFull.
     """
     changed = _place(config, recipe, wanted)
     image = _image(config, wanted)
@@ -131,7 +132,7 @@ def _data(config: CampaignConfig, recipe: Recipe, settings: Settings) -> dict[st
 
 
 def _place(config: CampaignConfig, recipe: Recipe, wanted: Wanted) -> dict[str, object]:
-    """Backend, site profile and trials at once."""
+    """Return the backend, site profile and number of trials at once."""
     profile = load_site(wanted.site, wanted.folder) if wanted.site else config.site
     profile = overridden(profile, wanted.words.model_dump())
     kind = wanted.backend or config.backend

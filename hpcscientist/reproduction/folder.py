@@ -1,8 +1,8 @@
-"""The folder of a rerun: fresh, or one that was interrupted and goes on.
+"""The folder of a rerun: a new one, or an interrupted one that is resumed.
 
-It is laid out as a run directory is, with a journal, trials and a lock of its own, and without a
-campaign.toml, so that nobody takes it for a campaign. Its trials have an id and a key of their
-own: whatever ends the campaign's processes leaves them alone, and the other way round.
+Its layout is that of a run directory, with its own journal, trials and lock, but without a
+campaign.toml, so that it is not taken for a campaign. Its trials have their own id and key: ending
+the campaign's processes leaves them alone, and vice versa.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ OUTCOME, CLAIM = "reproduction.json", "claim.json"
 
 
 def choose(campaign: RunPaths, claim: Claim, out: Path | None) -> RunPaths:
-    """Make the folder of a rerun: `out`, or a new one in the campaign's `reproductions/`.
+    """Create the folder of a rerun: `out`, or a new one in the campaign's `reproductions/`.
 
-    One that holds an interrupted rerun of the same claim is taken up again. Raises UsageError and
+    A folder with an interrupted rerun of the same claim is resumed. Raises UsageError and
     RunDirectoryError.
     """
     try:
@@ -70,7 +70,7 @@ def _numbered(campaign: RunPaths, idea_id: str) -> Path:
 
 @contextmanager
 def held(paths: RunPaths) -> Iterator[int]:
-    """Keep others from running in the same folder; give the lock's generation.
+    """Lock the folder against other processes; yield the lock's generation.
 
     Raises CampaignBusy, RunDirectoryError.
     """
@@ -89,16 +89,17 @@ def held(paths: RunPaths) -> Iterator[int]:
 
 
 def identity(paths: RunPaths) -> str:
-    """Return the id that this rerun's trials go by, and see that there is a key for their results.
+    """Return the campaign id of this rerun's trials, and make a key for their results if none
+    exists.
 
-    The same when it is taken up again.
+    A resumed rerun keeps its id.
     """
     known = (e.campaign_id for e in journal.read(paths.journal) if isinstance(e, CampaignStarted))
     own = next(known, f"again-{secrets.token_hex(4)}")
     try:
         if vault.campaign_key(own) is not None:
             return own
-        # Of a rerun that has lost its key no result counts any more: its trials run again.
+        # If a rerun's key is lost, none of its results count: run all of its trials again.
         paths.journal.unlink(missing_ok=True)
         vault.forget_campaign_key(own)
         vault.make_campaign_key(own)

@@ -1,4 +1,4 @@
-"""From the reports of a rerun to whether the claim holds."""
+"""Judges from the reports of a rerun whether the claim holds."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from hpcscientist.records.trial import MachineFailed, Scored, Split, TrialReport
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the campaign says of the idea: its finding, if it has one, and whether it is confirmed.
+    """What the campaign reports about the idea: its finding, if any, and whether it is confirmed.
 
-    `q` is the level at which that was decided; `by_mean` where any difference of means decided.
+    `q` is the level of that decision; `by_mean`: any difference of means counted.
     """
 
     finding: Verdict | None
@@ -40,12 +40,12 @@ class Said:
 def judge(
     claim: Claim, said: Said, reports: Mapping[str, TrialReport], notes: tuple[str, ...] = ()
 ) -> Reproduction:
-    """Compare a claim with the reports of its trials by trial id; none is a machine failure.
+    """Compare a claim with the reports of its trials by trial id, without machine failures.
 
-    It holds where all predictions are the same bits and score the same. Else it holds in the
-    figures where on each split the effect agrees (see `feedback.replication`) and the rerun by
-    itself shows what the campaign says; with one seed an effect that differs cannot be told from
-    chance, and it stays open unless the campaign says what the rerun does not show.
+    The claim holds in bits if all predictions are bitwise the same and score the same. Otherwise it
+    holds in figures if on each split the effect agrees (see `feedback.replication`) and the rerun
+    by itself shows what the campaign reports. With one seed, a different effect cannot be told from
+    chance: the outcome is then open, unless the rerun fails to show what the campaign reports.
     """
     rows = tuple(_rows(claim, reports))
     effects = {
@@ -113,7 +113,7 @@ def _same_bits(trial: Measured, report: TrialReport) -> bool:
 
 
 def _scores_alike(trial: Measured, report: TrialReport) -> bool:
-    """Whether all metrics come out the same, but for rounding."""
+    """Return whether all metrics are the same, up to rounding."""
     again = report.outcome.metrics if isinstance(report.outcome, Scored) else {}
     return again.keys() == trial.metrics.keys() and all(
         is_same(value, again[name]) for name, value in trial.metrics.items()
@@ -123,7 +123,7 @@ def _scores_alike(trial: Measured, report: TrialReport) -> bool:
 def _broken(
     claim: Claim, rows: tuple[SeedAgain, ...], reports: Mapping[str, TrialReport]
 ) -> Iterator[str]:
-    """Yield what no noise explains: a trial that fails, predictions that score otherwise."""
+    """Yield what noise cannot explain: a failed trial, or equal predictions with another score."""
     trials = {t.trial_id: t for e in claim.evidence.values() for _, t in _trials(e)}
     for row in rows:
         report, trial = reports[row.trial_id], trials[row.trial_id]
@@ -158,7 +158,7 @@ def _again(
 def _by_seed(
     rows: tuple[SeedAgain, ...], split: Split
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the effect of each seed, idea minus baseline: as recorded, and again."""
+    """Return the effect of each seed, idea minus baseline: as recorded, and rerun."""
     recorded: dict[int, float] = {}
     again: dict[int, float] = {}
     for row in rows:
@@ -170,7 +170,7 @@ def _by_seed(
 
 
 def _astray(split: Split, evidence: Evidence, found: Agreement, effect: Effect) -> Iterator[str]:
-    """Yield where an effect is further from the recorded one than chance is known to explain."""
+    """Yield a reason if an effect differs from the recorded one by more than chance explains."""
     if found.agrees or effect.again is None:
         return
     within = (
@@ -189,7 +189,7 @@ def _astray(split: Split, evidence: Evidence, found: Agreement, effect: Effect) 
 def _unshown(
     claim: Claim, said: Said, split: Split, reports: Mapping[str, TrialReport], effect: Effect
 ) -> Iterator[str]:
-    """Yield what the campaign says and the rerun by itself does not show."""
+    """Yield what the campaign reports but the rerun by itself does not show."""
     again = effect.again
     if again is None:
         return

@@ -1,4 +1,4 @@
-"""What a campaign recorded of a claim: read once, changed by nobody, also while a driver runs."""
+"""Reads what a campaign recorded of a claim, without changing it, also while a driver runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A scored idea as the journal and campaign.toml have it; `attempt` is the one that stands."""
+    """A scored idea as recorded in the journal and campaign.toml; `attempt` is its final one."""
 
     paths: RunPaths
     config: CampaignConfig
@@ -70,7 +70,7 @@ def _is_self_reported(trial: TrialState) -> bool:
 
 
 def of_claim(paths: RunPaths, claim: Claim, config: CampaignConfig) -> Recorded:
-    """Return what a claim whose campaign is not there says of its idea; idea.json lies in `paths`.
+    """Return the record of an idea from a claim without its campaign; `paths` holds idea.json.
 
     Raises RunDirectoryError.
     """
@@ -96,7 +96,7 @@ def read_idea(recorded: Recorded) -> Idea:
 
 
 def read_claim(recorded: Recorded) -> Claim | str | None:
-    """Return claim.json, None where there is none, or what is wrong with it."""
+    """Return claim.json, None if it does not exist, or a string that says why it is unreadable."""
     path = recorded.paths.idea(recorded.idea.idea_id).claim
     try:
         return Claim.model_validate_json(read_regular(path))
@@ -107,7 +107,7 @@ def read_claim(recorded: Recorded) -> Claim | str | None:
 
 
 def _scored(state: CampaignState) -> str:
-    """Name the ideas that can be run again."""
+    """Return a message that names the ideas that can be reproduced."""
     ended = [i for i in state.in_order() if i.ended and i.ended.status == "scored"]
     ids = [idea.idea_id for idea in ended if idea.left is None]
     if not ids:

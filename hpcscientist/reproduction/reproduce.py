@@ -1,6 +1,6 @@
-"""Reproducing a claim, top to bottom: is it whole, then run it again, then does it hold.
+"""Reproduces a claim: check that it is intact, rerun its trials, judge whether it holds.
 
-Of a claim in its campaign, or of an idea's folder alone.
+A claim is reproduced in its campaign, or from an idea's folder alone.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def reproduce(
     tell: Tell,
     beside: Sequence[RunPaths] = (),
 ) -> Reproduction:
-    """Run a scored idea's trials again and say whether what was recorded of it holds.
+    """Rerun a scored idea's trials and return whether its recorded results hold.
 
-    The test split is among them only where it was spent for this idea. Nothing of the campaign is
-    changed; a driver may run meanwhile. Where what was recorded is not whole, nothing is run.
-    `beside` are the folders of reruns of the campaign's other claims: what they ran of the
-    baseline is not run once more.
+    Trials on the test split are included only if the idea used that split. The campaign is not
+    changed, and a driver may run meanwhile. If the records are not intact, nothing is run. `beside`
+    are the folders of reruns of the campaign's other claims: baseline trials that they ran are not
+    run again.
 
     Raises UsageError (unknown idea, no image, no backend), Interrupted, MachineTrouble and other
-    HpcsciErrors where it cannot be told.
+    HpcsciErrors if the claim cannot be judged.
     """
     known = recorded.read(paths, idea_id)
     found = examine(known)
@@ -67,7 +67,7 @@ def reproduce(
 
 
 def run(again: Again, said: Said, notes: Sequence[str], alone: bool = False) -> Reproduction:
-    """Run the trials, judge them, and write down what came of it.
+    """Run the trials, judge them, and write the outcome to the folder of the rerun.
 
     Raises Interrupted, MachineTrouble and RunDirectoryError.
     """
@@ -84,7 +84,7 @@ def run(again: Again, said: Said, notes: Sequence[str], alone: bool = False) -> 
 
 
 def _said(known: Recorded) -> Said:
-    """What `hpcsci results` says of the idea now."""
+    """Return what `hpcsci results` now reports about the idea."""
     rows = {row.idea_id: row for row in read_rows(known.paths).rows}
     row, loop = rows[known.idea.idea_id], known.config.settings.loop
     return Said(row.finding, row.confirmed, loop.q, by_mean=loop.decision == "point")
@@ -102,18 +102,18 @@ def _unheld(known: Recorded, found: Wholeness, more: list[str]) -> Reproduction:
     )
 
 
-# Reproducing a claim of which there is the idea's folder alone: what lies in it is laid out in a
-# fresh place, held against itself, and run as in its campaign.
+# Reproduces a claim from an idea's folder alone: copies its content to a new place, checks it for
+# consistency, and runs it as its campaign did.
 
 
 def reproduce_alone(
     directory: Path, wanted: Wanted, recipe: str, out: Path | None, tell: Tell
 ) -> Reproduction:
-    """Run a claim again as `reproduce` does, from an idea's folder; see `verify_bundle`.
+    """Reproduce a claim as `reproduce` does, from an idea's folder; see `verify_bundle`.
 
     `recipe` is the name or folder of the recipe that it was measured with, "" for the one in
-    recipe.tar. Raises what `reproduce` raises; UsageError too where the folder cannot be used, and
-    where something in it would run in no container without `wanted.consent`.
+    recipe.tar. Raises what `reproduce` raises; also UsageError if the folder cannot be used, or if
+    something in it would run without a container and without `wanted.consent`.
     """
     _refuse_configuration(directory, wanted.folder)
     claim = verify_bundle.read_claim(directory)
@@ -149,7 +149,7 @@ def reproduce_alone(
 
 
 def _refuse_configuration(directory: Path, here: Path) -> None:
-    """A stranger's hpcsci.toml is not the caller's because the caller went to see the folder."""
+    """Raise UsageError if the caller's hpcsci.toml came with a stranger's folder."""
     file = here / "hpcsci.toml"
     if resolved(here).is_relative_to(resolved(directory)) and file.exists():
         raise UsageError(
@@ -159,9 +159,9 @@ def _refuse_configuration(directory: Path, here: Path) -> None:
 
 
 def _uncontained(claim: Claim, own: bool) -> str:
-    """Say what came with the folder and would run as the caller does, and the fix; "" if none.
+    """Return what came with the folder and would run as the caller, and the fix; "" if nothing.
 
-    `own`: the recipe did not come with it.
+    `own`: the recipe did not come with the folder.
     """
     accept = "accept the risk with --allow-unsandboxed on the command line"
     if claim.isolation is Isolation.NONE:
@@ -179,7 +179,9 @@ def _uncontained(claim: Claim, own: bool) -> str:
 
 
 def _look_at_image(claim: Claim, wanted: Wanted) -> None:
-    """See that the path of a stranger's claim is a file before all that lies there is hashed."""
+    """Raise UsageError unless a stranger's image path is a file; it is hashed only after this
+    check.
+    """
     if claim.isolation is Isolation.NONE or wanted.image:
         return
     image = Path(claim.image or "")
@@ -190,9 +192,9 @@ def _look_at_image(claim: Claim, wanted: Wanted) -> None:
 
 
 def said_by(claim: Claim, own: LoopSettings) -> tuple[Said, str]:
-    """What the recorded seeds show by themselves, and a note where the claim would have it laxer.
+    """Return what the recorded seeds show by themselves, and a note if the claim was decided laxer.
 
-    `own` are the caller's: whoever wrote a claim does not set the level that it is held to.
+    `own` are the caller's settings: the author of a claim does not choose the level it must reach.
     """
     theirs = claim.q if claim.q is not None else LoopSettings().q
     q, by_mean = min(theirs, own.q), claim.decision == "point" == own.decision

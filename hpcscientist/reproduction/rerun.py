@@ -1,4 +1,4 @@
-"""Running a claim's trials again, by the campaign's runner and backends, in another folder."""
+"""Reruns a claim's trials in another folder, with the campaign's runner and backends."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ from hpcscientist.records.trial import MachineFailed, Scored, Split, Stage, Tria
 from hpcscientist.reproduction import folder
 from hpcscientist.reproduction.recorded import Recorded, read_idea
 
-# Trials of the baseline that were run again for another claim of the same campaign already.
+# Reuses baseline trials that were rerun for another claim of the same campaign.
 #
-# All claims of a campaign have the same baseline, seed by seed. Where several are run again one
-# after the other, it is run once: a trial is taken over where its spec.json says the same, all
-# hashes, limits, places and the package included.
+# All claims of a campaign have the same baseline, seed by seed. If several claims are reproduced
+# in turn, the baseline is rerun once: a trial is reused if its spec.json is the same, including
+# all hashes, limits, paths and the package.
 
 
 def baseline_reports(
     beside: Iterable[RunPaths], specs: Sequence[TrialSpec]
 ) -> dict[str, TrialReport]:
-    """Return the reports by trial id of the baseline's `specs` for which a rerun `beside` has a
-    score.
+    """Return the reports, by trial id, of baseline trials that reruns in `beside` have scored.
 
-    One that failed may have done so for what else the machine did, and is run again; so is what a
-    rerun ran whose journal is damaged.
+    Failed trials are run again, because the cause may be other load on the machine. So are the
+    trials of a rerun with a damaged journal.
     """
     wanted = {spec.trial_id: spec for spec in specs if spec.idea_id == BASELINE_ID}
     found: dict[str, TrialReport] = {}
@@ -63,7 +62,7 @@ def baseline_reports(
 
 
 def _is_same(paths: RunPaths, spec: TrialSpec) -> bool:
-    """Whether that rerun's trial was specified as this one, but for when, and for which rerun."""
+    """Return whether another rerun's trial has this spec, except for its time and rerun id."""
     try:
         other = TrialSpec.model_validate_json(read_regular(paths.trial(spec.trial_id).spec))
     except (OSError, ValueError):
@@ -80,10 +79,11 @@ def _is_same(paths: RunPaths, spec: TrialSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A rerun that is ready to begin. `config` says where data, image and interpreter are now.
+    """A rerun that is ready to start. `config` has the current places of data, image and
+    interpreter.
 
-    `asked` is the command by which it was asked for, but for --out.
-    What reruns `beside` it, of other claims of the campaign, ran of the baseline is not run again.
+    `beside` are reruns of the campaign's other claims; baseline trials that they ran are not run
+    again. `asked` is the user's command without --out.
     """
 
     recorded: Recorded
@@ -98,8 +98,8 @@ class Again:
     def run(self) -> dict[str, TrialReport]:
         """Run all trials of the claim and return their reports by trial.
 
-        Raises Interrupted on a signal, MachineTrouble where the machine failed some for good,
-        CampaignBusy, DiskFull, RunDirectoryError, SchedulerError; the folder can be taken up again
+        Raises Interrupted on a signal, MachineTrouble if machine failures exhausted a trial's
+        reruns, CampaignBusy, DiskFull, RunDirectoryError, SchedulerError; the rerun can be resumed
         after any of them.
         """
         with folder.held(self.paths) as generation:
@@ -116,7 +116,7 @@ class Again:
             journal = Journal(self.paths.journal, observe)
             try:
                 live = True
-                # First of all, so that whatever fails from here on makes no other key next time.
+                # Record the id first, so that a resumed rerun uses the same key after any failure.
                 self._begin(journal, own)
                 specs = self._specs(own)
                 known = baseline_reports(self.beside, specs)
@@ -140,8 +140,9 @@ class Again:
             return known | {report.trial_id: report for report in reports}
 
     def _begin(self, journal: Journal, own: str) -> None:
-        """The first events. An idea's look at the test split is copied where it was spent, and
-        nothing else lets trials there.
+        """Record the first events.
+
+        The idea's use of the test split is copied if it was spent; only that allows trials on it.
         """
         idea = self.recorded.idea
         journal.record(CampaignStarted(campaign_id=own))
@@ -163,7 +164,7 @@ class Again:
             journal.record(idea.spent)
 
     def _specs(self, own: str) -> list[TrialSpec]:
-        """Every trial as the campaign specified it, but for the places where things are now."""
+        """Return every trial as the campaign specified it, with the current paths."""
         config = self.config.model_copy(update={"campaign_id": own})
         factory = SpecFactory(config=config, recipe=self.recipe, paths=self.recorded.paths)
         attempt = Attempt(
@@ -211,7 +212,7 @@ class Again:
             work.cancel()
 
         for number in STOP_SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
+            if signal.getsignal(number) is not signal.SIG_IGN:  # keep nohup's choice
                 asyncio.get_running_loop().add_signal_handler(number, stop, number)
         try:
             await asyncio.wait({work})
@@ -230,7 +231,7 @@ class Again:
 
 
 def _like(spec: TrialSpec, trial: Measured, split: Split, config: CampaignConfig) -> TrialSpec:
-    """Return a spec of the search for another seed, on either split."""
+    """Return a search trial's spec for another seed, on either split."""
     places = {"data": config.views[split], "labels": config.labels[split]}
     return spec.model_copy(
         update={

@@ -1,8 +1,8 @@
-"""An idea's folder that was handed on without its campaign: is it whole, by itself?
+"""Checks that an idea's folder without its campaign is intact.
 
-There is no journal and no result file to hold claim.json against, so it is held against the code
-beside it, the recipe in recipe.tar and its own figures. All of it may be a stranger's: it is read
-into memory, hashed there, and only what was recorded is laid out for a rerun.
+There is no journal and no result file to compare claim.json with. So it is compared with the code
+beside it, the recipe in recipe.tar and its own figures. All files may be a stranger's: they are
+read into memory and hashed there, and only what matches the record is copied for a rerun.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_claim(folder: Path) -> Claim:
-    """Return an idea's claim. Raises UsageError where there is none, RunDirectoryError."""
+    """Return an idea's claim. Raises UsageError if there is none, and RunDirectoryError."""
     try:
         return _parsed(IdeaPaths(folder).claim, Claim)
     except FileNotFoundError as error:
@@ -82,7 +82,7 @@ def read_idea_of(folder: Path, claim: Claim) -> Idea:
 
 
 def read_archive(path: Path, recipe_hash: str) -> Packed | str:
-    """Return what recipe.tar holds, or why it is not the recipe that was recorded."""
+    """Return the content of recipe.tar, or why it is not the recorded recipe."""
     try:
         found = archive.read(_read(path, archive.LIMIT))
     except (OSError, ValueError) as error:
@@ -95,11 +95,11 @@ def read_archive(path: Path, recipe_hash: str) -> Packed | str:
 
 
 def lay_out(folder: Path, claim: Claim, recipe: str, room: RunPaths) -> list[str]:
-    """Copy recipe, code and idea.json into an empty folder, laid out as a run directory.
+    """Copy recipe, code and idea.json into an empty folder with the layout of a run directory.
 
-    `recipe` is the name or folder of a recipe that is taken instead of recipe.tar. Returns why
-    nothing may be run, if so; then not all is there. Raises UsageError where the recipe has to be
-    given otherwise, RecipeError and RunDirectoryError.
+    `recipe` is the name or folder of a recipe to use instead of recipe.tar. Returns the problems
+    that forbid a rerun; the copy is then incomplete. Raises UsageError if the recipe must be given
+    differently, RecipeError and RunDirectoryError.
     """
     problems = list(_inner(claim))
     if problems:
@@ -116,9 +116,9 @@ def lay_out(folder: Path, claim: Claim, recipe: str, room: RunPaths) -> list[str
 
 
 def settle(room: RunPaths, claim: Claim, place: RunPaths) -> None:
-    """Copy what was laid out into the folder of the rerun, where it may be already.
+    """Copy the laid-out files into the folder of the rerun, unless they are already there.
 
-    Raises UsageError where something else is there, and RunDirectoryError.
+    Raises UsageError if something else is there, and RunDirectoryError.
     """
     made, wanted = room.idea(claim.idea_id), place.idea(claim.idea_id)
     try:
@@ -134,7 +134,7 @@ def settle(room: RunPaths, claim: Claim, place: RunPaths) -> None:
 
 
 def differences(claim: Claim, recipe: Recipe) -> Iterator[str]:
-    """Yield what claim.json says otherwise than the recipe with which it was measured."""
+    """Yield where claim.json contradicts the recipe that it was measured with."""
     spec = recipe.spec
     wanted = {
         "recipe": spec.name,
@@ -157,7 +157,7 @@ def differences(claim: Claim, recipe: Recipe) -> Iterator[str]:
 
 
 def notes(claim: Claim) -> Iterator[str]:
-    """Yield what nobody could look at: said with every verdict on a folder alone."""
+    """Yield what could not be checked: part of every verdict on a folder without its campaign."""
     yield (
         "the campaign is not here: no journal and no result file could be held against claim.json, "
         "which alone says with which seeds, on what and how often it was measured"
@@ -168,14 +168,14 @@ def notes(claim: Claim) -> Iterator[str]:
     )
     if claim.q is None:
         yield "claim.json (of an earlier version) does not say at which level; the default is taken"
-    # One environment's interpreter has several names.
+    # The interpreter of one environment has several names.
     elsewhere = Path(claim.python).parent != Path(sys.executable).parent
     if claim.isolation is Isolation.NONE and elsewhere:
         yield f"recorded with {claim.python}; {sys.executable} runs the trials"
 
 
 def _inner(claim: Claim) -> Iterator[str]:
-    """Yield where claim.json contradicts itself, or names what cannot be a name."""
+    """Yield where claim.json contradicts itself, or holds an invalid name."""
     if not _IDEA.fullmatch(claim.idea_id):
         yield "claim.json: idea_id is no idea's id"
     if claim.attempt < 1 or claim.code != f"attempts/{claim.attempt}/code":
@@ -197,7 +197,7 @@ def _inner(claim: Claim) -> Iterator[str]:
 
 
 def _unsound(evidence: Evidence, metric: MetricSpec) -> str | None:
-    """Say why an evidence's trials are not seed by seed, or not what its comparison says."""
+    """Return what is wrong with the trials or the comparison of an evidence; None if nothing."""
     by_seed = [{t.seed: t for t in side} for side in (evidence.baseline, evidence.idea)]
     seeds = [[t.seed for t in side] for side in (evidence.baseline, evidence.idea)]
     if not seeds[0] or seeds[0] != seeds[1] or seeds[0] != sorted(by_seed[0]):
@@ -215,7 +215,7 @@ def _unsound(evidence: Evidence, metric: MetricSpec) -> str | None:
 
 
 def _alike(one: Comparison, other: Comparison) -> bool:
-    """Whether two comparisons are the same, but for another machine's rounding."""
+    """Return whether two comparisons are the same, up to another machine's rounding."""
     ours, theirs = one.model_dump(), other.model_dump()
     near = _ROUNDING * max(abs(one.mean), abs(one.baseline_mean))
     return all(
@@ -273,7 +273,7 @@ def _code(folder: Path, claim: Claim, room: RunPaths) -> Iterator[str]:
     if not code.is_dir():
         yield f"{code} is gone"
         return
-    if resolved(code) != resolved(folder) / claim.code:  # all that lies there would be looked at
+    if resolved(code) != resolved(folder) / claim.code:  # do not read the link's target
         yield f"{code} is a link, and leads elsewhere"
         return
     paths = tree_files(code)
@@ -291,7 +291,7 @@ def _code(folder: Path, claim: Claim, room: RunPaths) -> Iterator[str]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder so that it is there whole or not at all."""
+    """Copy a folder so that it appears whole or not at all."""
     target.parent.mkdir(exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -308,7 +308,7 @@ def _parsed(path: Path, record: type[M]) -> M:
         return record.model_validate_json(_read(path, _LARGEST_RECORD))
     except FileNotFoundError:
         raise
-    except NotADirectoryError as error:  # a file was given for a folder
+    except NotADirectoryError as error:  # a file was given instead of a folder
         raise FileNotFoundError(*error.args) from error
     except (OSError, ValueError) as error:
         raise RunDirectoryError(
@@ -317,8 +317,8 @@ def _parsed(path: Path, record: type[M]) -> M:
 
 
 def _read(path: Path, most: int) -> bytes:
-    """Read a plain file of a stranger's. Raises OSError, and ValueError where it is none."""
-    # Neither follows a link nor waits for whoever writes into a FIFO.
+    """Read a stranger's regular file. Raises OSError, and ValueError if it is not one."""
+    # Do not follow a link, and do not wait for a writer to a FIFO.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)

@@ -1,1 +1,1 @@
-"""Result files: schema, store, compaction, aggregation. Here alone is pyarrow imported."""
+"""Result files: schema, storage, compaction, aggregation."""

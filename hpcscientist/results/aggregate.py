@@ -1,6 +1,6 @@
-"""What the trials of a campaign measured: the numbers that findings are made of.
+"""Collects the values that the trials of a campaign measured, for findings.
 
-Judging them is in `feedback`; how files are read is in `scan`.
+`feedback` judges them; `scan` reads the files.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All that `hpcsci results` needs, from one pass over the files.
+    """All values that `hpcsci results` needs, from one pass over the files.
 
-    `validation` holds stages baseline and seeds, `test` stages baseline and confirm.
-    `unreadable` counts files that were left out because they are broken.
+    `validation` holds stages baseline and seeds, `test` stages baseline and confirm. `unreadable`
+    counts broken files, which were left out.
     """
 
     validation: Scores
@@ -53,12 +53,12 @@ class Overview:
 def overview(paths: RunPaths, metric: str, runs: Mapping[str, int] | None = None) -> Overview:
     """Return a metric's values on both splits, reading the files once.
 
-    `runs` are those that count, by trial: anybody may put files of others there. None: all.
+    `runs` maps each trial to the run that counts, since candidate code could add files of other
+    runs. None: all runs count.
 
-    Where several trials scored the same seed of one attempt, the later of the stages stands,
-    then the higher run, then the later trial id: never the order in which files are
-    listed. Values that are not finite, or beyond any metric, are left out: they were not
-    measured.
+    If several trials scored the same seed of one attempt, the later stage wins, then the higher
+    run, then the later trial id; the order of files never matters. Values that are not finite or
+    exceed LARGEST are left out: they were not measured.
     """
     found = scan(paths, _SCORE_COLUMNS, ds.field("metric") == metric)
     if runs is not None:
@@ -92,7 +92,7 @@ def _scores_of(found: Measurements, metric: str, split: Split, stages: Sequence[
     table = table.append_column("rank", rank).sort_by(order)
     values: dict[AttemptKey, dict[int, float]] = {}
     for idea, attempt, seed, value in _rows(table, "idea", "attempt", "seed", "value"):
-        values.setdefault((idea, attempt), {})[seed] = value  # the last of the order stands
+        values.setdefault((idea, attempt), {})[seed] = value  # the last in this order wins
     return Scores(values, found.unreadable)
 
 

@@ -1,8 +1,7 @@
-"""Compaction: the folders of ended trials become a few Parquet files, so inodes stay few.
+"""Compaction: turns the folders of ended trials into a few Parquet files, to use few inodes.
 
-The order makes a crash harmless at every point: measurements are written, then logs, then
-the folders are taken away, each by one rename. Whatever was written twice is recognised
-by trial id and run, by readers and by the next compaction.
+The order makes a crash harmless at any point: write measurements, then logs, then remove each
+folder by one rename. Readers and the next compaction recognise duplicates by trial id and run.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from hpcscientist.results.scan import loose_files, part_files, regular_files
 from hpcscientist.results.schema import SCHEMA, conform, refuse_newer, version_of
 from hpcscientist.results.store import read_table, wanted_run
 
-# Writing the compacted files: numbered, whole or absent, durable before anything is removed.
+# Compacted files are numbered, whole or absent, and durable before anything is removed.
 
-# Small row groups: a reader that wants one metric skips the others by their statistics.
+# Row groups are small so that a reader of one metric skips the others by their statistics.
 ROW_GROUP: Final = 16_384
 
 Key = tuple[str, int]
@@ -36,10 +35,10 @@ Key = tuple[str, int]
 
 
 def write_part(folder: Path, kind: str, schema: Any, tables: Iterable[Any]) -> Path | None:
-    """Write tables to the next file KIND-NUMBER.parquet of the folder and return it.
+    """Write tables to the folder's next file KIND-NUMBER.parquet; return it.
 
-    None, and no file, if the tables hold no row. Raises OSError (ENOSPC on a full disk)
-    and then leaves nothing behind.
+    Return None, and write no file, if the tables hold no row. Raises OSError (ENOSPC on a full
+    disk), and then leaves no file behind.
     """
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{kind}-{_next_number(folder, kind):06d}.parquet"
@@ -65,16 +64,16 @@ def write_part(folder: Path, kind: str, schema: Any, tables: Iterable[Any]) -> P
 
 
 def clear_temporaries(folder: Path) -> None:
-    """Remove what a writer that was killed left behind. There is one writer a campaign."""
+    """Remove files of a killed writer. A campaign has only one writer."""
     for file in folder.glob(".*.parquet.tmp"):
         file.unlink(missing_ok=True)
 
 
 def keys_in(files: Sequence[Path], trials: Collection[str]) -> set[Key]:
-    """Return (trial, run) of the rows that compacted files hold of some trials.
+    """Return the (trial, run) keys of the given trials in compacted files.
 
-    Unreadable files hold none. Row groups that by their statistics hold no such trial are not
-    read, so that a compaction costs no more for what was compacted before it.
+    Unreadable files count as empty. Row groups whose statistics exclude the trials are not read, so
+    that the cost of a compaction does not grow with earlier ones.
     """
     if not trials:
         return set()
@@ -82,8 +81,8 @@ def keys_in(files: Sequence[Path], trials: Collection[str]) -> set[Key]:
     keys: set[Key] = set()
     for file in files:
         try:
-            # As plain strings: each row group has a dictionary of its own, and Arrow groups or
-            # joins by none that differs between them.
+            # As plain strings: each row group has its own dictionary, and Arrow cannot group or
+            # join by dictionaries that differ.
             table = pq.read_table(file, columns=["trial", "run"], filters=wanted)
         except (pa.ArrowException, OSError):
             continue
@@ -92,13 +91,13 @@ def keys_in(files: Sequence[Path], trials: Collection[str]) -> set[Key]:
 
 
 def arranged(table: Any) -> Any:
-    """Return result rows sorted so that those of one metric lie together."""
+    """Return result rows sorted so that rows of one metric are adjacent."""
     order = [(name, "ascending") for name in ("position", "metric", "trial", "run")]
     return table.sort_by(order)
 
 
 def _dictionaries(schema: Any) -> list[str]:
-    """Return the columns that repeat: all strings; log texts and numbers do not."""
+    """Return the columns with repeated values: all strings, but no log texts or numbers."""
     if schema is not SCHEMA:
         return ["trial"]
     strings = [field.name for field in schema if pa.types.is_string(field.type)]
@@ -111,22 +110,21 @@ def _next_number(folder: Path, kind: str) -> int:
 
 
 MANY_PARTS: Final = 64
-_ROWS_AT_ONCE: Final = 100_000  # bounds memory: some 0.7 KiB a row
-_BYTES_AT_ONCE: Final = 32 << 20  # likewise: a trial's log and progress may have 1.5 MiB
+_ROWS_AT_ONCE: Final = 100_000  # bounds memory: about 0.7 KiB per row
+_BYTES_AT_ONCE: Final = 32 << 20  # likewise: a trial's log and progress may take 1.5 MiB
 _SMALL_BYTES: Final = 32 << 20
 _LOGS_AT_ONCE: Final = 128
-_TABLES_AT_ONCE: Final = 32  # a result file's table takes 60 KiB as long as it is one of its own
+_TABLES_AT_ONCE: Final = 32  # a result file's table takes 60 KiB until it is merged with others
 _REMOVED: Final = ".removed-"
 
 
 def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
     """Move ended trials from their folders into results/*.parquet; return how many.
 
-    `only` names the trials that may go. Without it all go that have a result, except those
-    that the machine failed: the driver may be about to run them again in the same folder.
-    One caller at a time: the campaign's driver. Raises OSError (ENOSPC on a full disk),
-    with every trial still in its folder or in the compacted files; RunDirectoryError for
-    files of a newer schema.
+    `only` names the trials to move. Without it, all trials with a result are moved, except machine
+    failures: the driver may be about to rerun them in the same folder. Only the campaign's driver
+    may call this. Raises OSError (ENOSPC on a full disk), with every trial still in its folder or
+    in the compacted files; RunDirectoryError for files of a newer schema.
     """
     if paths.results.is_dir():
         clear_temporaries(paths.results)
@@ -145,14 +143,14 @@ def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
         _take_away(trial.root)
     _merge(regular_files(part_files(paths)), "part", SCHEMA, arranged)
     _merge(regular_files(log_files(paths)), "logs", LOG_SCHEMA, lambda table: table)
-    pa.default_memory_pool().release_unused()  # a driver goes on for days after
+    pa.default_memory_pool().release_unused()  # the driver runs on for days
     return len(ended)
 
 
 def _tables(
     files: Sequence[Path], only: Collection[str] | None, ended: dict[Key, TrialPaths]
 ) -> Iterator[tuple[Key, Any]]:
-    """Yield the result of each trial that may go, and enter it in `ended`."""
+    """Yield the result of each trial to move, and add the trial to `ended`."""
     for file in files:
         trial = TrialPaths(file.parent)
         table = read_table(file)
@@ -168,10 +166,10 @@ def _tables(
 
 
 def _grouped(tables: Iterator[Any]) -> Iterator[Any]:
-    """Yield the tables joined to ones of bounded numbers of rows and bytes.
+    """Yield the tables merged into larger ones of bounded rows and bytes.
 
-    What lies in many small tables is copied together every few of them, for each holds on to all
-    the file that it was read from: a hundred times what its rows take.
+    Small tables are copied together every `_TABLES_AT_ONCE`: each keeps its whole file in memory, a
+    hundred times the size of its rows.
     """
     group: list[Any] = []
     few: list[Any] = []
@@ -205,7 +203,7 @@ def _log_tables(trials: Sequence[tuple[Key, TrialPaths]]) -> Iterator[Any]:
 
 
 def _merge(files: list[Path], kind: str, schema: Any, arrange: Callable[[Any], Any]) -> None:
-    """Merge the small files of one kind into one where they have become many."""
+    """Merge the small files of one kind into one if there are many."""
     small = [file for file in files if _is_small(file)]
     if len(small) <= MANY_PARTS:
         return
@@ -217,13 +215,13 @@ def _merge(files: list[Path], kind: str, schema: Any, arrange: Callable[[Any], A
 
 
 def _merged_tables(files: list[Path], schema: Any, merged: list[Path]) -> Iterator[Any]:
-    """Yield the rows of the files, a trial's only once; enter in `merged` what could be read.
+    """Yield the rows of the files, each trial once; add fully read files to `merged`.
 
-    A file of which a part cannot be read stays, beside a copy of what could be read before that.
+    A file that is only partly readable stays, beside a copy of its readable rows.
     """
     seen: set[Key] = set()
     for file in files:
-        known: set[Key] = set()  # of this file: a trial has several rows in it
+        known: set[Key] = set()  # per file: a trial may have several rows
         try:
             for table in _row_groups(file, schema):
                 keys = list(zip(table["trial"].to_pylist(), table["run"].to_pylist(), strict=True))
@@ -237,7 +235,7 @@ def _merged_tables(files: list[Path], schema: Any, merged: list[Path]) -> Iterat
 
 
 def _row_groups(file: Path, schema: Any) -> Iterator[Any]:
-    """Yield a file's rows in today's schema, one row group at a time."""
+    """Yield a file's rows in the current schema, one row group at a time."""
     with pq.ParquetFile(file) as opened:
         refuse_newer(version_of(opened.schema_arrow), file)
         for number in range(opened.num_row_groups):
@@ -246,7 +244,7 @@ def _row_groups(file: Path, schema: Any) -> Iterator[Any]:
 
 
 def _is_small(file: Path) -> bool:
-    """Whether a file is readable and small; others are left as they are."""
+    """Return whether a file is readable and small."""
     try:
         return file.stat().st_size < _SMALL_BYTES and (
             pq.read_metadata(file).num_rows < _ROWS_AT_ONCE
@@ -256,7 +254,7 @@ def _is_small(file: Path) -> bool:
 
 
 def _take_away(folder: Path) -> None:
-    """Remove a trial's folder: gone for readers by one rename, then deleted."""
+    """Remove a trial's folder: one rename hides it from readers, then it is deleted."""
     number, tombstone = 0, folder.with_name(f"{_REMOVED}{folder.name}")
     while tombstone.exists():
         number += 1
@@ -266,9 +264,9 @@ def _take_away(folder: Path) -> None:
 
 
 def _remove_tree(folder: Path) -> None:
-    """Delete a folder. What cannot be deleted now, the next compaction tries again."""
+    """Delete a folder. The next compaction retries what cannot be deleted now."""
     shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # the candidate may have left folders that forbid deletion
+    if folder.exists():  # the candidate's code may have left folders without write permission
         for place, folders, _ in os.walk(folder):
             for name in folders:
                 with contextlib.suppress(OSError):

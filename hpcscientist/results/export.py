@@ -1,9 +1,9 @@
-"""`hpcsci results` for programs, in three formats; for people it is `report.table`. A number that
-was not measured is null or empty, never 0 or nan. Which rows there are is the campaign's business.
+"""`hpcsci results` for programs: writes rows as JSON, CSV or Arrow; `report.table` is for people.
 
-Titles and reasons hold words of models and of candidates. What a terminal would obey is taken out
-of them in every format, and in CSV what a spreadsheet would take for a formula is marked as text.
-JSON and CSV are UTF-8, whatever the locale says.
+A number that was not measured is null or empty, never 0 or NaN. The caller decides which rows are
+written. Titles and reasons contain words of models and of candidate code: terminal control
+characters are removed from them in every format, and in CSV what looks like a formula is marked as
+text. JSON and CSV are UTF-8 in any locale.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIELDS = tuple(name for name, field in ResultRow.model_fields.items() if not fi
 _LISTS = {"parent_ids"}
 _WHOLE = {"round", "n", "attempts"}
 _TRUTHS = {"confirmed", "only_knobs"}
-_FORMULA = tuple("=+-@＝＋－＠")  # what a spreadsheet takes for the beginning of one
+_FORMULA = tuple("=+-@＝＋－＠")  # characters with which a spreadsheet formula may begin
 _WORDS = {"idea_id", "title", "status", "reason", "finding", "metric", "direction"}
 
 
@@ -44,7 +44,7 @@ def write(rows: Sequence[ResultRow], form: Format, binary: BinaryIO) -> None:
 
 
 def json(rows: Sequence[ResultRow], stream: TextIO) -> None:
-    """Write the contract's array, one object a row, the fields in the contract's order."""
+    """Write an array with one object per row, its fields in the order of `ResultRow`."""
     json_writer.dump(
         [plain(row) for row in rows], stream, indent=2, ensure_ascii=False, allow_nan=False
     )
@@ -52,7 +52,7 @@ def json(rows: Sequence[ResultRow], stream: TextIO) -> None:
 
 
 def csv(rows: Sequence[ResultRow], stream: TextIO) -> None:
-    """Write comma-separated values: nulls empty, parents joined by blanks, true and false."""
+    """Write comma-separated values: nulls are empty, parents are joined by spaces."""
     writer = csv_writer.writer(stream, lineterminator="\n")
     writer.writerow(_FIELDS)
     for row in rows:
@@ -69,7 +69,7 @@ def arrow(rows: Sequence[ResultRow], stream: BinaryIO) -> None:
 
 
 def as_arrow(rows: Sequence[ResultRow]) -> pa.Table:
-    """Return rows as a table, the columns typed also where every value is null."""
+    """Return rows as a table; columns keep their type even if every value is null."""
     import pyarrow as pa  # noqa: PLC0415  (as above)
 
     schema = pa.schema([(name, _arrow_type(name, pa)) for name in _FIELDS])
@@ -77,7 +77,7 @@ def as_arrow(rows: Sequence[ResultRow]) -> pa.Table:
 
 
 def plain(row: ResultRow) -> dict[str, Any]:
-    """Return a row as JSON values; numbers that are not finite were not measured."""
+    """Return a row as JSON values; a number that is not finite becomes null."""
     return {name: _value(value) for name, value in row.model_dump(mode="json").items()}
 
 

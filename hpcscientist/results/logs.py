@@ -1,7 +1,7 @@
-"""What a trial left besides numbers: its specification, log and progress.
+"""Reads a trial's specification, log and progress, whether it is compacted or not.
 
-They lie in the trial's folder until it is compacted, and in results/logs-*.parquet after, where any
-reader of Parquet finds them by trial and run.
+They are in the trial's folder until it is compacted, then in results/logs-*.parquet, by trial and
+run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOG_SCHEMA: Any = pa.schema(
     [("trial", pa.string()), ("run", pa.int64()), *((name, pa.large_binary()) for name in _FILES)]
 )
 
-# The candidate writes this one, so it is bounded and followed nowhere.
+# The candidate's code writes this file, so its size is limited and links are not followed.
 _PROGRESS = "progress.jsonl"
 _MOST_PROGRESS = 1 << 20
 
@@ -37,7 +37,7 @@ _MOST_PROGRESS = 1 << 20
 def read(paths: RunPaths, trial_id: str) -> str:
     """Return a trial's log, compacted or not; "" if it wrote none.
 
-    Raises RunDirectoryError for a trial that does not exist or whose log is unreadable.
+    Raises RunDirectoryError if the trial does not exist or its log is unreadable.
     """
     trial = paths.trial(Path(trial_id).name)
     for _ in range(2):  # compaction may move the folder between the two looks
@@ -55,9 +55,9 @@ def read(paths: RunPaths, trial_id: str) -> str:
 
 
 def tails(paths: RunPaths, trials: Collection[str], size: int) -> dict[str, str]:
-    """Return the last `size` bytes of each trial's log, compacted or not; of none without any.
+    """Return the last `size` bytes of each trial's log, compacted or not.
 
-    Compacted files are read once for all. What cannot be read is left out.
+    Compacted files are read once for all trials. Trials without a readable log are left out.
     """
     found: dict[str, str] = {}
     for trial_id in trials:
@@ -81,9 +81,9 @@ def tails(paths: RunPaths, trials: Collection[str], size: int) -> dict[str, str]
 
 
 def progress(paths: RunPaths, trial_id: str, run: int) -> str:
-    """Return the end of what the code of a trial wrote to progress.jsonl, compacted or not.
+    """Return the end of a trial's progress.jsonl, compacted or not.
 
-    "" where it wrote none, or nothing of it can be read. Never to be trusted.
+    Return "" if there is none or it is unreadable. The candidate's code writes it: do not trust it.
     """
     for _ in range(2):  # compaction may move the folder between the two looks
         trial = paths.trial(Path(trial_id).name)
@@ -102,14 +102,14 @@ def collect(trial: TrialPaths, trial_id: str, run: int) -> dict[str, Any]:
 
 
 def log_files(paths: RunPaths) -> list[Path]:
-    """Return the compacted files, oldest first."""
+    """Return the compacted log files, oldest first."""
     return sorted(paths.results.glob(LOGS_GLOB))
 
 
 def _compacted(
     files: list[Path], trial_id: str, column: str = "log"
 ) -> list[tuple[int, bytes | None]]:
-    """Return (run, log) of a trial's rows, by run; broken files are skipped."""
+    """Return (run, value of `column`) of a trial's rows, by run; broken files are skipped."""
     rows: list[tuple[int, bytes | None]] = []
     for file in files:
         try:
@@ -133,7 +133,7 @@ def _loose(trial: TrialPaths, name: str) -> bytes | None:
 
 
 def _untrusted(path: Path) -> bytes | None:
-    """Return the last part of a regular file; None for a link, a pipe, or nothing."""
+    """Return the end of a regular file; None for a link, a pipe or a missing file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -1,8 +1,8 @@
-"""Reading all result files of a campaign together, loose and compacted, as one table.
+"""Reads all result files of a campaign, loose and compacted, as one table.
 
-A file that cannot be read is left out and counted; the others count in full. A trial met
-both loose and compacted (compaction was interrupted, or is going on) counts once. What
-the rows mean is in `schema`, what is made of them in `aggregate`.
+Unreadable files are left out and counted. A trial that is both loose and compacted, because a
+compaction is running or was interrupted, counts once. `schema` describes the rows, and `aggregate`
+uses them.
 """
 
 from __future__ import annotations
@@ -26,38 +26,37 @@ from hpcscientist.records.trial import EARLIER_SEEDS, Scored, Split, Stage, Tria
 from hpcscientist.results.schema import KEY, SCHEMA, VERSION, refuse_newer, version_of
 
 PART_GLOB = "part-*.parquet"
-_LISTINGS = 10  # a compaction that moves files while we read is met by listing anew
+_LISTINGS = 10  # list again this often if a compaction moves files during a read
 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Rows of the result schema, and how many files could not be read."""
+    """Rows of the result schema, and the number of unreadable files."""
 
     table: Any
     unreadable: int
 
 
 def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> Measurements:
-    """Read the named columns of the rows that fit the filter `where` (a dataset expression).
+    """Read the given columns of the rows that match the filter `where` (a dataset expression).
 
-    The columns that identify a row (trial, run, position, schema_version) come along. Only
-    what is needed is read: columns by projection, row groups of compacted files by their
-    statistics.
-    Raises RunDirectoryError for a file of a newer schema.
+    The columns that identify a row (trial, run, position, schema_version) are added. Only what is
+    needed is read: columns by projection, row groups of compacted files by their statistics. Raises
+    RunDirectoryError for a file of a newer schema.
     """
     wanted = list(dict.fromkeys([*KEY, *columns, "schema_version"]))
-    # Rows of a newer schema are never filtered away, so that they are noticed.
+    # Keep rows of a newer schema, so that they are detected.
     newer = ds.field("schema_version") > VERSION
     condition = None if where is None else where | newer
     for _ in range(_LISTINGS):
-        # Loose files first: what is compacted in between is then found among the parts.
+        # List loose files first: a file that is compacted in between is then among the parts.
         loose, parts = loose_files(paths), part_files(paths)
         try:
             old, bad_parts = read_files(parts, "parquet", wanted, condition)
             new, bad_files = read_files(loose, "ipc", wanted, condition)
         except FileNotFoundError:
             continue
-        # Thousands of files are thousands of chunks; every later step is slow on those.
+        # Each file is a chunk, and later steps are slow on thousands of chunks.
         table = pa.concat_tables([old, new]).combine_chunks()
         _refuse_newer_rows(table, paths)
         if len(parts) + bool(loose) > 1:
@@ -82,12 +81,12 @@ def part_files(paths: RunPaths) -> list[Path]:
 
 
 def regular_files(files: Sequence[Path]) -> list[Path]:
-    """Return those that are regular files: to open a pipe waits for ever."""
+    """Return only the regular files: opening a pipe would block forever."""
     return [file for file in files if stat.S_ISREG(file.stat().st_mode)]
 
 
 def distinct(table: Any) -> Any:
-    """Return the table with the first of each set of rows that have the same key."""
+    """Return the table with only the first row of each key."""
     numbered = table.select(KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
     first = numbered.group_by(KEY).aggregate([("row", "min")])["row_min"]
     if len(first) == table.num_rows:
@@ -96,7 +95,7 @@ def distinct(table: Any) -> Any:
 
 
 def _reworded(table: Any) -> Any:
-    """Return a table in today's words, as `conform` does for one file."""
+    """Return a table with renamed stages of older versions, as `conform` does for one file."""
     place = table.schema.get_field_index("stage")
     if place < 0:
         return table
@@ -108,10 +107,10 @@ def _reworded(table: Any) -> Any:
 def read_files(
     files: Sequence[Path], form: str, columns: list[str], where: Any | None
 ) -> tuple[Any, int]:
-    """Return the rows of all files that can be read, and the number of the others.
+    """Return the rows of all readable files, and the number of unreadable ones.
 
-    A data set read fails as a whole, so the bad file is searched by halving: one bad file
-    among thousands costs a few reads more, none costs nothing.
+    Reading a dataset fails as a whole, so a bad file is found by bisection: one bad file among
+    thousands costs a few more reads, none costs nothing.
     """
     regular = regular_files(files)
     if len(regular) < len(files):
@@ -140,7 +139,7 @@ def read_files(
 
 
 def _explain(file: Path, form: str, error: Exception) -> None:
-    """Raise RunDirectoryError if the file is unreadable for being newer or not ours to read."""
+    """Raise RunDirectoryError if the file has a newer schema or this user may not read it."""
     if isinstance(error, PermissionError):
         raise RunDirectoryError(f"{file}: not readable: {error.strerror}; check its owner")
     try:
@@ -159,7 +158,7 @@ def _empty(columns: list[str]) -> Any:
     return pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
 
 
-# Whether the result files say what the journal says of each trial: none gone, none changed.
+# Compares the result files with the journal: no trial's result is missing or changed.
 
 _COLUMNS = (
     *("trial", "run", "idea", "attempt", "stage", "seed", "split"),
@@ -169,7 +168,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An ended trial as the journal has it."""
+    """An ended trial as recorded in the journal."""
 
     idea_id: str
     attempt: int
@@ -179,7 +178,7 @@ class Recorded:
 
     @property
     def rows(self) -> frozenset[tuple[Any, ...]]:
-        """The rows of its result file, by `_COLUMNS`; numbers as texts, for NaN is not itself."""
+        """The rows of its result file, by `_COLUMNS`; numbers are strings because NaN != NaN."""
         outcome = self.report.outcome
         split = Split.TEST if self.stage is Stage.CONFIRM else Split.VALIDATION
         measured: list[tuple[str | None, float | None]] = [(None, None)]
@@ -192,14 +191,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """`trials` have no result file that says what the journal says; `files` say otherwise."""
+    """`trials` lack a result file that agrees with the journal; `files` contradict it."""
 
     trials: tuple[str, ...]
     files: tuple[Path, ...]
 
 
 def disagreement(paths: RunPaths, known: Mapping[str, Recorded]) -> Disagreement:
-    """Hold all result files against the journal's trials.
+    """Compare all result files with the journal's trials.
 
     Raises RunDirectoryError for a file of a newer schema.
     """
@@ -216,7 +215,7 @@ def disagreement(paths: RunPaths, known: Mapping[str, Recorded]) -> Disagreement
 
 
 def right_among(loose: Sequence[Path], known: Mapping[str, Recorded]) -> set[str]:
-    """Return the trials whose own result files say what the journal says."""
+    """Return the trials whose own result files agree with the journal."""
     rows, _ = read_files(loose, "ipc", list(_COLUMNS), None)
     return _compared(rows.to_pylist(), known)[0]
 
@@ -224,7 +223,7 @@ def right_among(loose: Sequence[Path], known: Mapping[str, Recorded]) -> set[str
 def _compared(
     rows: Iterable[dict[str, Any]], known: Mapping[str, Recorded]
 ) -> tuple[set[str], set[str]]:
-    """Return the trials that rows have right, and those that they have wrong or nobody ran."""
+    """Return the trials whose rows are right, and those whose rows are wrong or unknown."""
     said: dict[tuple[str, int], set[tuple[Any, ...]]] = {}
     for row in rows:
         row["stage"] = Stage.SEEDS.value if row["stage"] == EARLIER_SEEDS else row["stage"]
@@ -236,7 +235,7 @@ def _compared(
         recorded = known.get(trial)
         if recorded is not None and run == recorded.report.run and told == recorded.rows:
             right.add(trial)
-        elif recorded is None or run >= recorded.report.run:  # the machine failed earlier ones
+        elif recorded is None or run >= recorded.report.run:  # the machine lost earlier ones
             wrong.add(trial)
     return right, wrong
 
@@ -245,7 +244,7 @@ Row = dict[str, Any]
 
 
 def rows_of(paths: RunPaths, trials: Collection[str]) -> dict[str, list[Row]]:
-    """Return the rows by trial, loose and compacted ones; of a trial that ran again all runs.
+    """Return the rows by trial, loose and compacted, from all runs of a trial.
 
     Raises RunDirectoryError for a file of a newer schema.
     """

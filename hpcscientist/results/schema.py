@@ -1,8 +1,8 @@
 """The result schema: every column of a result file, declared once, with a version.
 
-One row is one measurement: a trial's value of one metric. A trial that was not scored has
-one row without metric and value. Times are seconds since the epoch, durations seconds.
-Reading and writing files is in `store`, `compact` and `aggregate`.
+One row is one measurement: a trial's value of one metric. A trial without a score has one row
+without metric and value. Times are seconds since the epoch, durations seconds. Files are read and
+written in `store`, `scan` and `compact`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hpcscientist.records.trial import EARLIER_SEEDS, Stage
 VERSION = 3
 VERSION_KEY = b"hpcscientist.result_schema"
 
-# name, type, what it holds. A new column goes to the end and raises VERSION.
+# Name, type, description. Append a new column at the end and increment VERSION.
 _COLUMNS: tuple[tuple[str, Any, str], ...] = (
     ("schema_version", pa.int16(), "version of this schema the row was written with"),
     ("campaign", pa.string(), "campaign id"),
@@ -70,18 +70,18 @@ SCHEMA: Any = pa.schema(
     metadata={VERSION_KEY: str(VERSION).encode()},
 )
 
-# What makes a row unique: a trial may be met twice, loose and compacted.
+# The columns that identify a row: a trial may appear twice, loose and compacted.
 KEY = ("trial", "run", "position")
 
 
 def version_of(schema: Any) -> int | None:
-    """Return the version in a schema's metadata; None for a schema that is not ours."""
+    """Return the version in a schema's metadata; None if it is not a result schema."""
     value = (schema.metadata or {}).get(VERSION_KEY, b"")
     return int(value) if value.isdigit() else None
 
 
 def refuse_newer(version: int | None, where: Path) -> None:
-    """Raise RunDirectoryError if the version is beyond what this package understands."""
+    """Raise RunDirectoryError if the version is newer than this package can read."""
     if version is not None and version > VERSION:
         raise RunDirectoryError(
             f"{where}: written with result schema {version}, this hpcscientist reads up to "
@@ -90,9 +90,10 @@ def refuse_newer(version: int | None, where: Path) -> None:
 
 
 def conform(table: Any) -> Any:
-    """Return a table in today's schema and words: columns that an older version lacked are null.
+    """Return a table in the current schema, with nulls in columns that an older version lacked.
 
-    Raises ArrowInvalid or ArrowNotImplementedError where a column cannot be converted.
+    Also renames stages of older versions. Raises ArrowInvalid or ArrowNotImplementedError if a
+    column cannot be converted.
     """
     have = set(table.schema.names)
     columns = [
@@ -103,7 +104,7 @@ def conform(table: Any) -> Any:
     ]
     table = pa.table(columns, schema=SCHEMA)
     place = SCHEMA.get_field_index("stage")
-    words = table.column(place).to_pylist()  # by hand: workers do without Arrow's functions
+    words = table.column(place).to_pylist()  # workers lack Arrow's functions
     if EARLIER_SEEDS not in words:
         return table
     today = [Stage.SEEDS.value if word == EARLIER_SEEDS else word for word in words]

@@ -1,9 +1,9 @@
-"""One result file a trial: written once by the worker, read back by the driver.
+"""Writes and reads one trial's result file: the worker writes it once, the driver reads it.
 
-The file's existence means that the trial has ended, so it appears whole or not at all.
-It carries a seal made with the campaign's key: a candidate without a sandbox can write into
-another trial's folder, but what it writes there is no result. Reading many files together
-is in `aggregate`; it looks at no seals, for the journal says what each trial scored.
+The file's existence means that the trial has ended, so it appears whole or not at all. It carries a
+signature made with the campaign's key: candidate code without a sandbox can write into another
+trial's folder, but a file without a valid signature is no result. `scan` reads many files together;
+it checks no signatures, because the journal records each trial's score.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ _SEAL = b"seal"
 def write_result(paths: TrialPaths, spec: TrialSpec, report: TrialReport) -> None:
     """Write a trial's result file: temporary name, fsync, rename.
 
-    Raises OSError (ENOSPC on a full disk), and then leaves nothing behind.
+    Raises OSError (ENOSPC on a full disk), and then leaves no file behind.
     """
     write_atomic(paths.result, encode(spec, report))
 
 
 def read_result(paths: TrialPaths, spec: TrialSpec | None = None) -> TrialReport | None:
-    """Return the report of a run of a trial, None: of the one that spec.json asks for.
+    """Return the report of a run of a trial; without `spec`, of the run that spec.json asks for.
 
-    None when there is no result, when the file is half-written or garbage, when its seal is
-    not the campaign's, or when it belongs to another campaign, trial or run. Without a spec.json,
-    whatever was written counts. Raises RunDirectoryError for a file of a newer schema.
+    Return None if there is no result, if the file is half-written or garbage, if its signature is
+    not the campaign's, or if it belongs to another campaign, trial or run. Without a spec.json, any
+    run counts. Raises RunDirectoryError for a file of a newer schema.
     """
     found = _sealed(paths)
     if found is None:
         return None
     report, campaign_id = found
     wanted = wanted_run(paths) if spec is None else (spec.trial_id, spec.run)
-    # A campaign that has no key bears no seal: anybody may name one.
+    # Results of a campaign without a key have no signature, so a file may name any campaign.
     is_ours = spec is None or campaign_id == spec.provenance.campaign_id
     return report if is_ours and wanted in (None, (report.trial_id, report.run)) else None
 
 
 def is_sealed(paths: TrialPaths, campaign_id: str) -> bool:
-    """Whether a trial's result file is what a worker of the campaign wrote for it."""
+    """Return whether a worker of the campaign wrote a trial's result file."""
     found = _sealed(paths)
     return found is not None and (found[0].trial_id, found[1]) == (paths.root.name, campaign_id)
 
 
 def _sealed(paths: TrialPaths) -> tuple[TrialReport, str] | None:
-    """Return what a result file says, and of which campaign, where it bears that one's seal."""
+    """Return a result file's report and campaign if its signature is valid, else None."""
     table = read_table(paths.result)
     if table is None:
         return None
@@ -87,7 +87,7 @@ def _sealed(paths: TrialPaths) -> tuple[TrialReport, str] | None:
 def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:
     """Return the trial id and run that spec.json asks for; None without a spec.json.
 
-    A spec.json that cannot be read asks for nothing that exists: ("", 0).
+    An unreadable spec.json asks for a run that does not exist: ("", 0).
     """
     try:
         spec = json.loads(read_regular(paths.spec))
@@ -111,12 +111,12 @@ def encode(spec: TrialSpec, report: TrialReport) -> bytes:
 
 
 def read_table(path: Path) -> Any | None:
-    """Return one result file in today's schema; None when absent, broken or empty.
+    """Return one result file in the current schema; None if it is absent, broken or empty.
 
     Raises RunDirectoryError for a file of a newer schema.
     """
     try:
-        # Read, not mapped: the file may be replaced while the table lives.
+        # Not memory-mapped: the file may be replaced while the table is in use.
         with pa.ipc.open_file(pa.BufferReader(read_regular(path))) as reader:
             version = version_of(reader.schema)
             refuse_newer(version, path)
@@ -130,7 +130,7 @@ def read_table(path: Path) -> Any | None:
 
 
 def _seal(campaign_id: str, code_hash: str, report: TrialReport) -> bytes:
-    """Return the seal of a report; b"" for a campaign without a key, such as a benchmark's."""
+    """Return a report's signature; b"" for a campaign without a key, such as a benchmark's."""
     text = f"{campaign_id}\n{code_hash}\n{report.model_dump_json()}"
     return vault.seal(campaign_id, text.encode()).encode()
 
@@ -177,7 +177,7 @@ def _table_of(spec: TrialSpec, report: TrialReport) -> Any:
         "predictions_hash": report.predictions_hash,
         "package_version": source.package_version,
         "model": source.model,
-        "tokens": bounded(spec.tokens),  # a campaign of an earlier version may have taken any
+        "tokens": bounded(spec.tokens),  # earlier versions stored any number
         "package_hash": source.package_hash or None,
     }
     columns = {name: [value] * rows for name, value in same.items()}
@@ -213,10 +213,10 @@ def _outcome_of(table: Any, first: dict[str, Any]) -> Outcome:
 
 
 def unsealed(paths: RunPaths, campaign_id: str, trials: Collection[str]) -> list[str]:
-    """Return the trials whose own result file no worker of the campaign wrote.
+    """Return the trials with a result file that no worker of the campaign wrote.
 
-    None where the campaign's key is not on this machine: nothing can be said then. Compacted
-    results bear no seals.
+    Return none if the campaign's key is not on this machine: signatures cannot be checked then.
+    Compacted results have no signatures.
     """
     if vault.campaign_key(campaign_id) is None:
         return []

@@ -1,3 +1,4 @@
-"""Papers judged by models: reviews, comparisons, and how far these err. Nothing here feeds back:
-campaigns neither select nor write by what a reviewer says.
+"""Reviews and comparisons of papers by models, with measurements of their errors.
+
+Nothing here feeds back: campaigns neither select ideas nor write papers by a reviewer's scores.
 """

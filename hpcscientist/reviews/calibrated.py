@@ -1,8 +1,8 @@
-"""A reviewer's calibration: a file with the model's name on it, and what it makes of a review.
+"""Applies a reviewer's calibration to its reviews, and reads and writes calibration files.
 
-A logistic map takes a review's scores to the probability that people would accept the paper, and a
-threshold to a decision. The file holds too how far the decisions erred on papers that the map was
-not fitted on.
+A logistic map turns a review's scores into the probability that people would accept the paper, and
+a threshold turns that into a decision. The file also holds the errors of these decisions on papers
+that were not used for the fit.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from hpcscientist.files.handed import read_regular
 from hpcscientist.records.base import Record
 from hpcscientist.records.reviews import Calibrated, Measure, Review
 
-TOLD = ("balanced accuracy", "FPR", "FNR")  # of a calibration's measures, beside each review
+TOLD = ("balanced accuracy", "FPR", "FNR")  # measures of the calibration that each review shows
 
 
 class LogisticMap(Record):
-    """The probability of acceptance is the logistic function of a sum over standardised scores.
+    """The probability of acceptance: the logistic function of a weighted sum of standardised
+    scores.
 
-    A score that does not vary on the fitted half has no part in it.
+    A score that does not vary on the fitted half is left out.
     """
 
     fields: tuple[str, ...]
@@ -44,10 +45,10 @@ class LogisticMap(Record):
 
 
 class Calibration(Record):
-    """`calibration.json`. What was labelled, which reviewer it is of, the map, and its errors.
+    """`calibration.json`: the labelled set, the reviewer, the map, and its errors.
 
-    `fitted` and `held_out` count papers. `measures` are of the map's decisions on those held out,
-    `uncalibrated` of the form's own threshold on the same papers.
+    `fitted` and `held_out` count papers. `measures` are those of the map's decisions on the
+    held-out papers, `uncalibrated` those of the form's own threshold on the same papers.
     """
 
     version: int = Field(default=1, le=1)
@@ -86,14 +87,14 @@ def save(calibration: Calibration, path: Path) -> None:
 
 
 def file_name(calibration: Calibration) -> str:
-    """Return what a calibration's file is called: its model's name and its form's."""
+    """Return the name of a calibration's file, from its model and its form."""
     model = "+".join(calibration.models) or "model"
     safe = "".join(c if c.isalnum() or c in "._-+" else "-" for c in model)
     return f"{safe[:120]}.{calibration.form}.json"
 
 
 def apply(calibration: Calibration, review: Review) -> Calibrated:
-    """Return what a calibration says of a review: nothing where it is of another reviewer."""
+    """Return what a calibration says of a review; it is not applied to another reviewer's."""
     for name, mine, its in (
         ("model", calibration.models, review.models),
         ("form", calibration.form_sha256, review.form_sha256),
@@ -131,12 +132,12 @@ def apply(calibration: Calibration, review: Review) -> Calibrated:
 
 
 def values(review: Review) -> dict[str, float]:
-    """Return a review's scores by the form's fields."""
+    """Return a review's scores by field name."""
     return {name: spread.value for name, spread in review.spread.items()}
 
 
 def has_expectations(review: Review) -> bool:
-    """Whether all scores are expectations."""
+    """Return whether all scores are expectations."""
     return all(spread.expected is not None for spread in review.spread.values())
 
 

@@ -1,9 +1,9 @@
-"""`hpcsci compare`: two papers beside each other, by any number of judges (AI-Researcher, arXiv
-2505.18705, A.7 and A.8).
+"""`hpcsci compare`: compares two papers with any number of judges (AI-Researcher, arXiv 2505.18705,
+A.7 and A.8).
 
-Each judge compares several times, every other time with the papers in the other order. A rating
-runs from -3 to 3 and is of the first paper; it is asked for as 1 to 7, so that its expectation is
-known where the server tells how likely each value was.
+Each judge compares several times, every other time with the papers in the other order. A rating of
+the first paper runs from -3 to 3. The model is asked for 1 to 7, so that the expectation is known
+if the server returns log-probabilities.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ ASPECTS: Final = (
     ("validation", "How well its experiments are designed, and how far they support its claims."),
     ("overall", "Which paper contributes more to science, all in all."),
 )
-COMPARABLE: Final = -1  # a rating from which a paper counts as comparable
-_MIDDLE: Final = 4  # of 1 to 7: neither is better
+COMPARABLE: Final = -1  # the lowest rating at which the first paper counts as comparable
+_MIDDLE: Final = 4  # on the scale of 1 to 7: neither is better
 _SECOND: Final = 500  # ordinals of notes on the second paper, after those on the first
 
 Seven = Field(ge=1, le=7)
@@ -72,7 +72,7 @@ class CompareReply(Scored):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How two papers are compared. `judges` are SPECs; (): the settings' reviewer alone."""
+    """Options of a comparison. `judges` are SPECs; (): only the settings' reviewer."""
 
     settings: Settings
     out: Path
@@ -84,7 +84,7 @@ class Wanted:
 
 
 class Asked(Record):
-    """`asked.json` of a comparison."""
+    """`asked.json`: the request of a comparison."""
 
     version: int = 1
     first: str
@@ -96,7 +96,7 @@ class Asked(Record):
 
 
 def compare(first: PaperText, second: PaperText, wanted: Wanted) -> PaperComparison:
-    """Compare two papers; goes on where it was ended.
+    """Compare two papers, or resume a comparison that was interrupted.
 
     Raises ModelError, UsageError, CampaignBusy, DiskFull, RunDirectoryError.
     """
@@ -174,14 +174,14 @@ async def _judge(
 async def _shown(
     client: RoleClient, subject: Subject, first: PaperText, second: PaperText, paths: ReviewPaths
 ) -> tuple[Shown, Shown]:
-    """Return both papers as they fit beside each other; the longer one is read by parts first."""
+    """Return both papers as they fit into one prompt; the longer one is read by parts first."""
     both = {1: Shown(first.text), 2: Shown(second.text)}
     order = (1, 2) if len(first.text) >= len(second.text) else (2, 1)
     for number in order:
         other = both[3 - number]
 
         def ask(shown: Shown, number: int = number, other: Shown = other) -> Ask:
-            beside = shown if other.parts == 1 else other  # half of the room is the other's
+            beside = shown if other.parts == 1 else other  # half of the room is for the other
             return _ask(*((shown, beside) if number == 1 else (beside, shown)))
 
         if await client.fits(*_ask(both[1], both[2])):
@@ -209,10 +209,10 @@ def _ask(first: Shown, second: Shown) -> Ask:
 async def _sample(
     client: RoleClient, subject: Subject, shown: tuple[Shown, Shown], number: int
 ) -> Sample | str:
-    """Return one comparison; those of even numbers have the papers in the other order."""
+    """Return one comparison; even numbers show the papers in the other order."""
     swapped = number % 2 == 0
     _, prompt = _ask(*(shown[::-1] if swapped else shown))
-    # Both of a pair have one seed: what differs between them is the order.
+    # Both samples of a pair share a seed, so that they differ only in the order.
     call = Call(subject.name, subject.number, "compare", number, sample=(number + 1) // 2)
     try:
         reply = await client.ask(call, CompareReply, prompt)
@@ -237,11 +237,11 @@ def _mark(reply: CompareReply, name: str, swapped: bool) -> Mark:
 
 
 def result(samples: Sequence[Sample], aspect: str) -> AspectResult:
-    """Return what a judge's samples come to in one aspect.
+    """Return the result of a judge's samples in one aspect.
 
-    Means are over swapped pairs, so that neither order weighs more; a sample without its pair is in
-    the comparable share alone. The intervals are about this judge and these two papers: they say
-    what more samples would give.
+    Means are over swapped pairs, so that both orders weigh the same. A sample without its pair only
+    counts in the comparable share. The intervals are about this judge and these two papers: they
+    say what more samples would give.
     """
     by_number = {sample.number: sample for sample in samples}
     pairs = [
@@ -275,8 +275,9 @@ def result(samples: Sequence[Sample], aspect: str) -> AspectResult:
 
 
 def over_judges(results: Sequence[JudgeResult]) -> dict[str, AspectResult]:
-    """Return each aspect over judges: means of what each of them came to, with t intervals over
-    judges, who are what one would draw anew.
+    """Return each aspect over judges: means of the judges' results, with t intervals.
+
+    The intervals treat the judges as the sample.
     """
     return {
         name: AspectResult(
@@ -296,7 +297,7 @@ def over_judges(results: Sequence[JudgeResult]) -> dict[str, AspectResult]:
 
 
 def mean(values: Sequence[float]) -> Measure:
-    """Return a mean with its t interval; None of nothing."""
+    """Return a mean with its t interval; its value is None if there are no values."""
     if not values:
         return Measure(value=None)
     return Measure(value=statistics.fmean(values), interval=t_interval(values), count=len(values))

@@ -1,6 +1,6 @@
-"""A reviewing form: its questions, and the reply that a model fills it in with.
+"""A review form: its questions, and the schema of a model's reply to them.
 
-A form is a folder with `form.toml`. Those of this package lie in `forms/`; `--form FOLDER` names a
+A form is a folder with `form.toml`. This package's forms are in `forms/`; `--form FOLDER` names a
 venue's own.
 """
 
@@ -31,9 +31,10 @@ Kind = Literal["text", "list", "score", "choice", "yes-no"]
 
 
 class FormField(Record):
-    """One question. A score runs from 1 to `highest`; `values` names what each value means.
+    """One question of a form.
 
-    The values of a choice are its answers.
+    A score runs from 1 to `highest`, and `values` may name what each value means. The `values` of a
+    choice are its possible answers.
     """
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -54,7 +55,7 @@ class FormField(Record):
 
     @property
     def told(self) -> str:
-        """The question as a prompt has it."""
+        """The question as it appears in a prompt."""
         match self.kind:
             case "score":
                 named = "; ".join(f"{n}: {said}" for n, said in enumerate(self.values, start=1))
@@ -99,7 +100,7 @@ class FormReply(Scored):
 
 @dataclass(frozen=True)
 class Form:
-    """A form as it was read. A paper whose overall score is `accept` or more is accepted."""
+    """A loaded form. A paper whose overall score is `accept` or more is accepted."""
 
     name: str
     title: str
@@ -116,17 +117,17 @@ class Form:
         return tuple(field for field in self.fields if field.kind == "score")
 
     def stage(self, name: str) -> str:
-        """Return what a kind of call is called; a playbook may hold reviews by several forms."""
+        """Return a stage name that includes the form's name: a playbook may hold several forms."""
         return f"{name}-{self.name}"
 
     @cached_property
     def reply(self) -> type[FormReply]:
-        """What a reviewer answers: all fields, scores last as the form has them."""
+        """The schema of a reviewer's reply: all fields, in the form's order."""
         return _reply("FormReply", self.fields, FormReply)
 
     @cached_property
     def reflection(self) -> type[ReconsideredReply]:
-        """What a reviewer answers when it is asked to look at its review again."""
+        """The schema of a reviewer's reply when it is asked to reconsider its review."""
         inner: Any = self.reply
         made = create_model(
             "ReconsideredReply",
@@ -142,7 +143,7 @@ class Form:
 
     @cached_property
     def summing_up(self) -> type[FormReply]:
-        """What an area chair answers: no score, for these are the reviewers'."""
+        """The schema of an area chair's reply: no scores, since those are the reviewers'."""
         words = tuple(field for field in self.fields if field.kind != "score")
         if not self.decision:
             ask = "Whether the paper should be accepted."
@@ -151,7 +152,7 @@ class Form:
         return _reply("ChairReply", words, FormReply)
 
     def read(self, reply: FormReply, member: int, rounds: int, settled: bool) -> MemberReview:
-        """Return a filled-in form; scores of a reflection have the odds of their place in it."""
+        """Return a reviewer's reply as a record, with the expectation of each score if known."""
         known = reply.model_dump()
         kinds = {field.id: field for field in self.fields}
         marks = {
@@ -190,7 +191,7 @@ class ReconsideredReply(Scored):
     review: Any = None
 
     def revised(self) -> FormReply | None:
-        """Return the corrected review, with its scores' odds; None where the old one stands."""
+        """Return the corrected review with its scores' odds; None to keep the previous one."""
         found: FormReply | None = self.review
         if found is not None:
             found.expect(
@@ -204,14 +205,14 @@ class ReconsideredReply(Scored):
 
 
 def names() -> list[str]:
-    """Return the names of the forms that come with this package."""
+    """Return the names of this package's forms."""
     return sorted(path.parent.name for path in _HOME.glob(f"*/{_FILE}"))
 
 
 def load(wanted: str, folder: Path) -> Form:
     """Return a form by its name, or by its folder (relative to `folder`).
 
-    Raises UsageError, which names what is wrong with it.
+    Raises UsageError, which says what is wrong with the form.
     """
     own = _HOME / wanted
     place = own if wanted in names() else folder / wanted
@@ -268,7 +269,7 @@ def _typed(field: FormField) -> Any:
             return (Prose, Field(min_length=1, description=field.ask))
 
 
-# Small models write one string where a list is asked for, and "Accept." for "accept".
+# Small models write a string instead of a list, and "Accept." instead of "accept".
 def _plain(value: object) -> object:
     return value.strip(" .").lower() if isinstance(value, str) else value
 

@@ -1,4 +1,6 @@
-"""What a LaTeX source says that its PDF does not show: comments, white and tiny text, phantoms."""
+"""Finds what people do not see in a paper: in LaTeX, comments, white and tiny text, phantoms; in a
+PDF, words without a trace on the page.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.literature.sources.pdf import document
 from hpcscientist.records.reviews import Place
 
-_WHITE: Final = 0.85  # of each part of a colour
+_WHITE: Final = 0.85  # the least of each colour component
 _TINY: Final = 4.0  # points
 _NUMBER = r"\d*\.?\d+"
 _DEFINED = re.compile(
@@ -23,13 +25,13 @@ _DEFINED = re.compile(
     r"|\\colorlet\s*\{([^{}]+)\}\s*\{([^{}]+)\}"
 )
 _COLOUR = r"(?:\[(rgb|RGB|HTML|gray|cmyk)\])?\s*\{([^{}]*)\}"
-# Of their last argument nothing is seen.
+# Commands whose last argument is not visible.
 _ARGUMENT = re.compile(
     rf"\\textcolor\s*{_COLOUR}\s*(?=\{{)|\\[hv]?phantom\s*(?=\{{)|\\pdftooltip\s*\{{[^{{}}]*\}}\s*(?=\{{)"
     rf"|\\texttransparent\s*\{{0*\.?0*\}}\s*(?=\{{)|\\(?:hypersetup|pdfinfo|pdfcomment)\s*(?=\{{)"
     rf"|\\scalebox\s*\{{0?\.[01]\d*\}}\s*(?=\{{)"
 )
-# Nothing is seen from here to the end of the group.
+# Commands after which nothing is visible up to the end of the group.
 _SWITCH = re.compile(
     rf"\\color\s*{_COLOUR}|\\fontsize\s*\{{\s*({_NUMBER})\s*(?:pt)?\s*\}}\s*\{{[^{{}}]*\}}\s*\\selectfont"
     r"|\\transparent\s*\{0*\.?0*\}"
@@ -42,7 +44,7 @@ _UNSHOWN = re.compile(
 
 
 def comments(source: str) -> Iterator[str]:
-    """Yield comments, those on lines that follow each other as one, and what is switched off."""
+    """Yield comments, and text that is switched off. Consecutive comment lines are one text."""
     block = list[str]()
     for line in source.split("\n"):
         found = _COMMENT.search(line)
@@ -58,7 +60,7 @@ def comments(source: str) -> Iterator[str]:
 
 
 def whites(source: str) -> frozenset[str]:
-    """Return the names of colours that are white, or nearly so."""
+    """Return the names of colours that are white or nearly white."""
     names = {"white"}
     for found in _DEFINED.finditer(source):
         name, model, value, other, given = found.groups()
@@ -70,7 +72,7 @@ def whites(source: str) -> frozenset[str]:
 
 
 def without(source: str, white: frozenset[str]) -> tuple[str, list[str]]:
-    """Return LaTeX without what its PDF does not show, and that text."""
+    """Return LaTeX without the text that its PDF does not show, and that text."""
     hidden = list[str]()
 
     def is_hidden(found: re.Match[str]) -> bool:
@@ -89,7 +91,7 @@ def without(source: str, white: frozenset[str]) -> tuple[str, list[str]]:
             hidden.append(source[found.end() : end].strip("{} \n"))
             start, end = found.start(), end if whole else end + 1
             if whole and source[start - 1 : start] == "{" and source[end : end + 1] == "}":
-                start, end = start - 1, end + 1  # the group had nothing else
+                start, end = start - 1, end + 1  # the group held nothing else
             parts.append(source[done:start])
             done = end
         source = "".join([*parts, source[done:]])
@@ -97,7 +99,7 @@ def without(source: str, white: frozenset[str]) -> tuple[str, list[str]]:
 
 
 def _named(value: str, white: frozenset[str]) -> bool:
-    """Whether a colour's name is white, or a mixture of it with next to nothing (white!95!blue)."""
+    """Return whether a colour's name is white, or almost only white (white!95!blue)."""
     name, _, rest = value.strip().partition("!")
     share = re.match(_NUMBER, rest)
     if name not in white:
@@ -123,7 +125,7 @@ def _is_hex(text: str) -> bool:
 
 
 def group_end(source: str, start: int) -> int:
-    """Return where the group ends that `start` is in: its brace, or the end of the text."""
+    """Return the end of the group that contains `start`: its brace, or the end of the text."""
     depth = 0
     for found in re.finditer(r"\\.|[{}]", source[start:], re.S):
         if found[0] == "{":
@@ -135,17 +137,17 @@ def group_end(source: str, start: int) -> int:
     return len(source)
 
 
-# What a PDF holds that nobody sees: words that leave no trace on the page, and its metadata.
+# Hidden text in a PDF: words that leave no trace on the page, and metadata.
 #
-# Each page is drawn, and a word counts as hidden where its place on the picture is of one colour,
-# or the word has the colour of what is behind it: white words, transparent ones, words below a
-# box or beside the page. So do words of less than three points. Text that is drawn invisibly
-# counts as hidden too, unless it is most of a document: that is what a scan's OCR leaves.
+# Each page is rendered. A word is hidden if its box in the picture has a single colour, or if the
+# word has the colour of its background: white or transparent words, words below a box or beside
+# the page. Words of less than three points are hidden too. So is text that is drawn invisibly,
+# unless it is most of the document: then it is the OCR layer of a scan.
 
 _DPI: Final = 100
-_CONTRAST: Final = 40  # of 255: what a picture needs for a word to be seen
+_CONTRAST: Final = 40  # of 255: the least contrast of a visible word
 _TINY_POINTS: Final = 3.0  # points
-_LIGHT: Final = 0.85  # of each channel
+_LIGHT: Final = 0.85  # the least of each channel of a light colour
 _INVISIBLE: Final = 3  # text rendering mode
 _PAGES: Final = 500
 Box = tuple[float, float, float, float]
@@ -153,7 +155,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class HiddenWord:
-    """A word nobody sees. `page` counts from 0; `box` in points from the page's top left."""
+    """A word that people cannot see. `page` counts from 0; `box` is in points from the top left."""
 
     page: int
     box: Box
@@ -162,7 +164,7 @@ class HiddenWord:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A text of the file that is on no page's face."""
+    """A text in the file that no page shows, such as metadata or a bookmark."""
 
     place: Place
     page: int | None
@@ -171,13 +173,13 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """All that was found in a file."""
+    """Everything hidden that was found in a file."""
 
     words: tuple[HiddenWord, ...]
     asides: tuple[Aside, ...]
 
     def runs(self) -> Iterator[tuple[int, str]]:
-        """Yield hidden words that follow each other as one text, with their page from 0."""
+        """Yield adjacent hidden words as one text, with their page counted from 0."""
         run: list[HiddenWord] = []
         for word in self.words:
             if run and not _follows(run[-1], word):
@@ -189,13 +191,13 @@ class Hidden:
 
 
 def look(path: Path) -> Hidden:
-    """Return what is hidden in a PDF file. Raises LibraryError where it cannot be drawn."""
+    """Return what is hidden in a PDF file. Raises LibraryError if it cannot be rendered."""
     pymupdf = document.pymupdf()
     try:
         with pymupdf.open(path) as opened:
             pages = [_words(page) for page in opened.pages(0, min(len(opened), _PAGES))]
             asides = tuple(_asides(opened))
-    except (RuntimeError, ValueError) as error:  # PyMuPDF's own are RuntimeErrors
+    except (RuntimeError, ValueError) as error:  # PyMuPDF's own errors are RuntimeErrors
         raise LibraryError(f"{path}: cannot be drawn: {error}; make the PDF anew") from error
     all_words = [word for page in pages for word in page]
     invisible = sum(len(word.text) for word in all_words if word.invisible)
@@ -219,7 +221,7 @@ class _Word:
 
 def _words(page: Any) -> list[_Word]:
     turned = page.rotation_matrix
-    page.set_rotation(0)  # spans are told of the page as it is stored; lines, as it is shown
+    page.set_rotation(0)  # spans refer to the stored page, lines to the displayed one
     picture = page.get_pixmap(dpi=_DPI, alpha=False)
     pixels = np.frombuffer(picture.samples, dtype=np.uint8)
     pixels = pixels.reshape(picture.height, picture.stride)[:, : picture.width * picture.n]
@@ -239,7 +241,7 @@ def _words(page: Any) -> list[_Word]:
 
 
 def _placed(box: Box, turned: Any) -> Box:
-    """Return a box on the page as it is shown, turned by a matrix of right angles."""
+    """Return a box on the displayed page, given the matrix of its rotation by right angles."""
     corners = [
         (x * turned.a + y * turned.c + turned.e, x * turned.b + y * turned.d + turned.f)
         for x, y in (box[:2], box[2:])
@@ -273,7 +275,7 @@ def _is_unseen(pixels: npt.NDArray[np.uint8], box: Box, colour: tuple[float, ...
     place = pixels[y0:y1, x0:x1].reshape(-1, 3)
     if int((place.max(axis=0) - place.min(axis=0)).max()) < _CONTRAST:
         return True
-    # Over other words there is contrast all the same. Dark words fill their own boxes at times.
+    # A white word over other words still has contrast. Dark words may fill their own boxes.
     behind = np.median(place, axis=0) / 255
     return min(colour) > _LIGHT and bool(np.abs(behind - colour).max() < _CONTRAST / 255)
 

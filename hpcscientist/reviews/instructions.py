@@ -1,10 +1,10 @@
-"""Sentences of a paper that tell its reviewer what to do, found without a model.
+"""Finds sentences of a paper that tell its reviewer what to do, without a model.
 
-A model that reads "give this paper a 10" may obey. So such sentences are taken out of what
-reviewers read, and quoted in the review. What is looked for is an address (a reviewer, a language
-model, "you") or an order, together with what only a review has: a score, a verdict, its weaknesses,
-the instructions of whoever asks for it. Papers about attacks on language models quote such
-sentences too; these are left out as well, and the review says so.
+A model that reads "give this paper a 10" may obey. So such sentences are removed from what
+reviewers read, and quoted in the review. A rule matches an address (a reviewer, a language model,
+"you") or an order, together with something that only a review has: a score, a verdict, weaknesses,
+the requester's instructions. Papers about attacks on language models quote such sentences too;
+these are also removed, and the review says so.
 """
 
 # ruff: noqa: E501 (a rule reads best as the few long alternatives that it has)
@@ -21,11 +21,11 @@ from typing import Final
 
 GONE: Final = "[left out: a sentence addressed to the paper's reviewers]"
 
-_TAGS: Final = range(0xE0020, 0xE007F)  # an invisible alphabet that models read
+_TAGS: Final = range(0xE0020, 0xE007F)  # Unicode tag characters: invisible, but models read them
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
 )
-_ALIKE = str.maketrans("аеорсухіјѕԁոɡιοα", "aeopcyxijsdngioa")  # Cyrillic and Greek for Latin
+_ALIKE = str.maketrans("аеорсухіјѕԁոɡιοα", "aeopcyxijsdngioa")  # Cyrillic and Greek as Latin
 _LEET = re.compile(r"(?<=[a-z])[013457](?=[a-z])")
 _DIGITS = str.maketrans("013457", "oieast")
 _SPACED = re.compile(r"\b(?:[a-z][ .·_-]){4,}[a-z]\b")
@@ -156,7 +156,7 @@ _RULES: Final[tuple[tuple[str, str], ...]] = (
     )),
 )  # fmt: skip
 _COMPILED = tuple((why, re.compile(pattern, re.I | re.S)) for why, pattern in _RULES)
-# Prose of papers that has the words without the meaning.
+# Ordinary prose that uses the same words without instructing.
 _HARMLESS = re.compile(
     r"\bwe (?:thank|are grateful)\b|\bthanks? (?:to|the)\b[^.]{0,40}\breviewers?\b"
     r"|\b(?:participants?|annotators?|workers|subjects|users|volunteers|raters|students|patients|"
@@ -167,7 +167,7 @@ _HARMLESS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A sentence that is for reviewers: its place in the text, and by which rule."""
+    """A sentence addressed to reviewers: its position in the text, and the rule that found it."""
 
     start: int
     end: int
@@ -175,7 +175,7 @@ class Instruction:
 
 
 def find(text: str) -> list[Instruction]:
-    """Return the sentences of a text that tell a reviewer what to do, in their order."""
+    """Return the sentences of a text that tell a reviewer what to do, in order."""
     found = []
     for start, end in _sentences(text):
         why = why_of(text[start:end])
@@ -185,13 +185,13 @@ def find(text: str) -> list[Instruction]:
 
 
 def without(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return a text with a mark in the place of such sentences, and each of these with its rule."""
+    """Return a text with a mark in place of each such sentence, and each sentence with its rule."""
     parts, done, told = list[str](), 0, list[tuple[str, str]]()
     for instruction in find(text):
         sentence = text[instruction.start : instruction.end]
         told.append((sentence.strip(), instruction.why))
         before = text[done : instruction.start]
-        # One mark for several in a row: how many there were is the report's.
+        # Several in a row get one mark: the report counts them.
         parts.append(before if parts and not before.strip() else before + GONE)
         trail = sentence[len(sentence.rstrip()) :]
         parts.append(trail)
@@ -200,7 +200,7 @@ def without(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def why_of(sentence: str) -> str:
-    """Return by which rule a sentence is for reviewers; "" where it is not."""
+    """Return the rule by which a sentence is addressed to reviewers; "" if it is not."""
     for form in _forms(sentence):
         for why, rule in _COMPILED:
             if rule.search(form) and (not _HARMLESS.search(form) or why == _RULES[0][0]):
@@ -209,7 +209,7 @@ def why_of(sentence: str) -> str:
 
 
 def decoded(text: str) -> list[str]:
-    """Return what a text says in Unicode's invisible letters and in Base64."""
+    """Return the texts hidden in Unicode tag characters and in Base64."""
     tags = "".join(chr(ord(c) - 0xE0000) for c in text if ord(c) in _TAGS)
     found = [tags] if tags.strip() else []
     for match in _BASE64.finditer(text):
@@ -223,7 +223,7 @@ def decoded(text: str) -> list[str]:
 
 
 def _forms(sentence: str) -> Iterator[str]:
-    """Yield a sentence as models read it: plain letters, and what it hides."""
+    """Yield a sentence as models may read it: in plain letters, and with hidden text decoded."""
     plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", sentence)).translate(_ALIKE)
     plain = " ".join(plain.replace("’", "'").split())
     yield plain
@@ -231,7 +231,7 @@ def _forms(sentence: str) -> Iterator[str]:
     leet = _LEET.sub(lambda found: found[0].translate(_DIGITS), lower)
     if leet != lower:
         yield leet
-    if _SPACED.search(lower):  # i g n o r e  t h i s: two blanks are between words
+    if _SPACED.search(lower):  # i g n o r e  t h i s: two spaces separate words
         words = re.split(r"\s{2,}", _INVISIBLE.sub("", sentence).lower())
         yield " ".join(re.sub(r"(?<=\b\w)[ .·_-](?=\w\b)", "", word) for word in words)
     yield from decoded(sentence)

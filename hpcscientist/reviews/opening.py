@@ -1,4 +1,4 @@
-"""Models that judge papers, opened, with every call recorded beside what it is about."""
+"""Opens the models that judge papers, and records every call beside the review."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ROLE: Final = "review"
 
 
 def open_judge(settings: Settings, spec: str, papers: tuple[Path, ...]) -> Roles:
-    """Open the model of a SPEC, else of the settings' role `review`, for reviews alone.
+    """Open the model of a SPEC, or else of the settings' role `review`.
 
-    `playbook` means the recorded reviews beside the recipe of the campaign that a paper is about.
-    Raises ModelSpecError, and UsageError where no model is named.
+    `playbook` means the recorded reviews beside the recipe of the paper's campaign. Raises
+    ModelSpecError, and UsageError if no model is named.
     """
     spec = spec or settings.review.model or settings.model
     if not spec:
@@ -35,7 +35,7 @@ def open_judge(settings: Settings, spec: str, papers: tuple[Path, ...]) -> Roles
 
 
 def _recorded(papers: tuple[Path, ...]) -> Path | None:
-    """Return the recorded reviews that came with the campaign which a paper lies in."""
+    """Return the recorded reviews in the campaign folder that contains a paper."""
     for paper in papers:
         for folder in paper.absolute().parents:
             run = RunPaths(folder)
@@ -47,7 +47,7 @@ def _recorded(papers: tuple[Path, ...]) -> Path | None:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts what was asked: replies that were recorded earlier too."""
+    """The number and cost of a judge's replies, including replies that were recorded earlier."""
 
     effort: Effort = field(default_factory=Effort)
     models: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """One judge at one folder: its client, warm enough for several to differ, and its tally."""
+    """One judge that records into one folder: its client, its tally and the recorded model."""
 
     client: RoleClient
     tally: Tally

@@ -1,4 +1,4 @@
-"""A review, or a comparison, as a page of Markdown for people."""
+"""Renders a review or a comparison as Markdown."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hpcscientist.reviews.form import Form
 
 
 def of_review(review: Review, form: Form) -> str:
-    """Return a review as Markdown; each line of it can be read by itself."""
+    """Return a review as Markdown."""
     return visible("\n".join(_review(review, form)) + "\n")
 
 
 def verdict(review: Review) -> list[str]:
-    """Return the review in a few lines: scores, decision, what the calibration says, findings."""
+    """Return a summary in a few lines: scores, decision, calibration, findings."""
     overall = review.spread[review.overall]
     lines = [
         f"overall {_spread(overall)}: {review.decision} "
@@ -97,7 +97,7 @@ def _review(review: Review, form: Form) -> Iterator[str]:
 
 
 def findings(of: Sequence[Finding]) -> Iterator[str]:
-    """Yield a line for each text that was left out; what it says is quoted, never followed."""
+    """Yield a line for each removed text, with a quote of it."""
     for finding in of:
         where = f", page {finding.page}" if finding.page else ""
         why = f" ({finding.why})" if finding.why else ""
@@ -139,7 +139,7 @@ def of_comparison(found: PaperComparison) -> str:
 
 
 def comparison_lines(found: PaperComparison) -> Iterator[str]:
-    """Yield a comparison: a table for each judge, and one over judges."""
+    """Yield the lines of a comparison: a table for each judge, and one over all judges."""
     yield f"# {found.first} beside {found.second}"
     yield ""
     yield f"Positive: {found.first} is better. From -3 to 3; comparable: at least -1."

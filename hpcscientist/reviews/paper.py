@@ -1,7 +1,7 @@
-"""A paper as its reviewers read it: PDF, LaTeX or plain text, without what they should not see.
+"""Reads a paper (PDF, LaTeX or plain text) into the text that reviewers are shown.
 
-All of its words are kept, tables and formulas too. What people do not see of it, and sentences
-that tell reviewers what to do, are left out and told as findings.
+All visible words are kept, including tables and formulas. Text that people cannot see, and
+sentences that tell reviewers what to do, are removed and reported as findings.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from hpcscientist.records.literature import Section
 from hpcscientist.records.reviews import Finding
 from hpcscientist.reviews import hidden_text, instructions
 
-_QUOTE: Final = 400  # characters of what a finding quotes
+_QUOTE: Final = 400  # characters of a finding's quote
 _MOST_BYTES: Final = 64 * 2**20
 _PAGES: Final = 500
-_WORDS: Final = 3  # so many hidden words are told even where they ask for nothing
-_HEADING: Final = 14  # words
-_EIGHTHS: Final = 8  # of a point, in which the readers of PDF count
+_WORDS: Final = 3  # hidden words from which a text is reported even if it asks for nothing
+_HEADING: Final = 14  # most words of a heading
+_EIGHTHS: Final = 8  # units per point: the PDF readers count in eighths of a point
 _TEX_HEADING = re.compile(r"\\(section|subsection|chapter|paragraph)\s*\*?\s*(?:\[[^\]]*\])?\s*\{")
 _MARKDOWN = re.compile(r"^(?:#{1,6} +(.+)|\*\*(\d[\d.]* .{2,80})\*\*)\s*$", re.MULTILINE)
 _GENERIC = frozenset({"paper", "main", "ms", "manuscript", "article", "submission"})
@@ -63,7 +63,7 @@ _GENERIC = frozenset({"paper", "main", "ms", "manuscript", "article", "submissio
 
 @dataclass(frozen=True, slots=True)
 class PaperText:
-    """A paper as text. `name` is what people call it by; `sha256` is of what was read."""
+    """A paper as text. `name` is its short name; `sha256` is the hash of what was read."""
 
     name: str
     title: str
@@ -74,12 +74,12 @@ class PaperText:
 
     @property
     def text(self) -> str:
-        """The whole paper, its headings marked."""
+        """The whole paper, with Markdown headings."""
         return joined(self.title, self.sections)
 
 
 def joined(title: str, sections: Iterable[Section]) -> str:
-    """Return sections as one text."""
+    """Return a title and sections as one text with Markdown headings."""
     parts = [f"# {title}"] if title else []
     for section in sections:
         parts.append(f"## {section.heading}\n\n{section.text}" if section.heading else section.text)
@@ -89,7 +89,7 @@ def joined(title: str, sections: Iterable[Section]) -> str:
 def read(path: Path) -> PaperText:
     """Read a paper: a PDF, a LaTeX file, folder or archive, a text, or a folder with paper.pdf.
 
-    Raises UsageError for what is no paper, and LibraryError for one that cannot be read.
+    Raises UsageError if it is not a paper, and LibraryError if it cannot be read.
     """
     if not path.exists():
         raise UsageError(f"{path}: does not exist; give a paper's PDF, LaTeX or text")
@@ -115,7 +115,7 @@ def read(path: Path) -> PaperText:
 
 
 def of_text(name: str, text: str, sha256: str = "") -> PaperText:
-    """Return a paper that is given as text, Markdown headings and all."""
+    """Return a paper given as text, split into sections at its Markdown headings."""
     marks = [(m.start(), m.end(), (m[1] or m[2]).strip(" *")) for m in _MARKDOWN.finditer(text)]
     title, pieces = "", list[Section]()
     edges = [(0, 0, ""), *marks]
@@ -145,7 +145,7 @@ def _screened(
     findings: Sequence[Finding] = (),
     troubles: Sequence[str] = (),
 ) -> PaperText:
-    """Take out of a paper's text what is for its reviewers, and what only machines see."""
+    """Return a paper without sentences addressed to reviewers; each becomes a finding."""
     told, kept = list(findings), list[Section]()
     for section in sections:
         heading, of_heading = instructions.without(section.heading)
@@ -210,7 +210,10 @@ def _pdf(path: Path) -> PaperText:
 
 
 def _asides(asides: Iterable[hidden_text.Aside]) -> Iterator[Finding]:
-    """Tell what metadata, notes and bookmarks ask for; no reviewer is shown any of them."""
+    """Yield a finding for each instruction in metadata, notes and bookmarks.
+
+    Reviewers are never shown these texts.
+    """
     seen = set[str]()
     for aside in asides:
         for sentence, why in instructions.without(re.sub(r"<[^<>]*>", "\n\n", aside.text))[1]:
@@ -223,7 +226,7 @@ def _asides(asides: Iterable[hidden_text.Aside]) -> Iterator[Finding]:
 
 
 def _take_out(pages: Sequence[PageText], words: Iterable[hidden_text.HiddenWord]) -> None:
-    """Take hidden words out of the lines that they stand in."""
+    """Remove hidden words from the lines that contain them."""
     by_page: dict[int, list[hidden_text.HiddenWord]] = defaultdict(list)
     for word in words:
         by_page[word.page].append(word)
@@ -259,7 +262,7 @@ def _inside(row: Line, box: hidden_text.Box) -> bool:
 
 
 def _in_order(pages: Sequence[PageText]) -> tuple[str, list[Section]]:
-    """Return the title, and the text in reading order by its headings, formulas in their place."""
+    """Return the title, and the sections in reading order with formulas in place."""
     pieces = [piece for piece in read_order(pages) if piece.rows]
     named = front.find_title([piece for piece in pieces if piece.page == 0], "")
     on_first = [piece for piece in pieces if piece.page == 0]
@@ -303,8 +306,9 @@ def _rows(piece: Piece, size: int, bold: bool) -> Iterator[tuple[list[Line], boo
 
 
 def _is_running(text: str) -> bool:
-    """Whether what has the type of a heading is prose: where an appendix in small type is most of a
-    paper, all of the rest is larger.
+    """Return whether text set in a heading's type is prose.
+
+    If most of a paper is an appendix in small type, all other text is larger than the body type.
     """
     begun = text[:1].islower() or text[:1] in "•·" or re.match(r"\[\d{1,3}\]", text) is not None
     return begun or text.endswith((".", ",", ";", ":")) or len(text.split()) > _HEADING
@@ -360,7 +364,7 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
 
 
 def _unseen(texts: Iterable[str], place: str, words: int = _WORDS) -> Iterator[Finding]:
-    """Tell texts nobody sees that ask for something, or have so many words."""
+    """Yield a finding for each unseen text that instructs or has at least `words` words."""
     for text in texts:
         why = next((w for _, w in instructions.without(text)[1]), "")
         if why or len(text.split()) >= words:
@@ -369,7 +373,7 @@ def _unseen(texts: Iterable[str], place: str, words: int = _WORDS) -> Iterator[F
 
 
 def _tex_sections(body: str) -> list[Section]:
-    """Return a document's sections as LaTeX, tables and formulas as they are written."""
+    """Return a document's sections as LaTeX source, including tables and formulas."""
     edges = [(0, 0, "")]
     for found in _TEX_HEADING.finditer(body):
         end = hidden_text.group_end(body, found.end())
@@ -384,7 +388,7 @@ def _tex_sections(body: str) -> list[Section]:
 
 
 def _name_of(path: Path) -> str:
-    """Return what a paper is called by: its file, or its folder where all files are called so."""
+    """Return a paper's short name: its file's, or its folder's if the file's name is generic."""
     resolved = path.resolve()
     stem = resolved.name.split(".")[0] if resolved.is_file() else resolved.name
     name = resolved.parent.name if stem.lower() in _GENERIC and resolved.parent.name else stem

@@ -1,8 +1,8 @@
-"""A paper that is longer than a model's context is read by parts, and never cut.
+"""Reads a paper that is longer than a model's context by parts; nothing is cut.
 
-Parts end where paragraphs do. Each is read whole, by the same model, into notes that keep claims,
-methods and numbers; the notes stand in the paper's place. Where they are too long too, they are
-read by parts in their turn.
+Parts end at paragraphs. The same model reads each part whole and writes notes that keep claims,
+methods and numbers; the notes replace the paper. If the notes are too long too, they are read by
+parts in the same way.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from hpcscientist.records.base import Prose, Record
 from hpcscientist.reviews.paper import PaperText
 
 PARTS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-_DEEPEST: Final = 3  # notes on notes on notes
-_ORDINALS: Final = 1000  # of one depth
+_DEEPEST: Final = 3  # levels of notes: notes on notes on notes
+_ORDINALS: Final = 1000  # ordinals reserved for one level
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 
 
@@ -44,7 +44,7 @@ class NotesReply(Record):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What reviewers are shown: the paper, or notes on its `parts` parts."""
+    """The text that reviewers are shown: the paper, or notes on its `parts` parts."""
 
     text: str
     parts: int = 1
@@ -52,7 +52,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose calls these are: an id, and the number that a playbook and seeds know it by."""
+    """What calls are about: an id, and the number that playbooks and seeds know it by."""
 
     name: str
     number: int
@@ -62,17 +62,19 @@ Ask = tuple[type[BaseModel], Prompt]
 
 
 class Reader:
-    """Finds out how a paper can be shown. `record` keeps the number of parts, so that whoever goes
-    on later reads the same ones, whatever was learnt of the model's counting since.
+    """A reader that fits a paper into a model's context.
+
+    `record` keeps the number of parts, so that a resumed run reads the same parts even if it now
+    counts tokens differently.
     """
 
     def __init__(self, client: RoleClient, subject: Subject, record: Path, first: int = 1) -> None:
         self._client, self._subject, self._record, self._first = client, subject, record, first
 
     async def shown(self, paper: PaperText, ask: Callable[[Shown], Ask]) -> Shown:
-        """Return the paper as it fits into what `ask` makes of it.
+        """Return the paper in a form that fits into the prompt that `ask` makes of it.
 
-        Raises ReplyError where it cannot be made to fit, and what asking a model raises.
+        Raises ReplyError if it cannot be made to fit, and what asking a model raises.
         """
         whole = Shown(paper.text)
         known = self._known()
@@ -124,8 +126,9 @@ class Reader:
 
 
 def split(text: str, count: int) -> list[str]:
-    """Return a text in about so many parts of a like size: ends of paragraphs part them, and ends
-    of sentences where a paragraph alone is longer than a part. All of the text is in them.
+    """Return a text in about `count` parts of similar size, which together hold all of it.
+
+    Parts end at paragraphs, or at sentences if a paragraph is longer than a part.
     """
     size = max(1, -(-len(text) // count))
     parts, part, heading = list[str](), "", ""
@@ -148,7 +151,7 @@ def _units(text: str, size: int) -> Iterator[str]:
             continue
         start = 0
         for mark in [*(m.end() for m in _SENTENCE.finditer(paragraph)), len(paragraph)]:
-            while mark - start > size:  # a sentence longer than a part: a table, say
+            while mark - start > size:  # a sentence longer than a part, such as a table
                 yield paragraph[start : start + size]
                 start += size
             if mark > start:

@@ -1,7 +1,7 @@
-"""`hpcsci review`: papers read, reviewed by a panel, and written to `reviews/ID/`.
+"""`hpcsci review`: reads papers, has a panel review them, and writes `reviews/ID/`.
 
-What was asked for is recorded before a model is asked, and each reply as it comes: after any kill
-the same command goes on, asks for nothing twice, and comes to the same review.
+The request is recorded before the first model call, and each reply as it arrives. So the same
+command resumes after any kill, asks for nothing twice, and produces the same review.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from hpcscientist.reviews.reading import Reader, Subject
 from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, gain, spreads
 
 _EXAMPLES: Final = (".pdf", ".tex", ".txt", ".md")
-_LETTERS: Final = "abcdefghijklmnop"  # an id ends in no digit, which a playbook would read
+_LETTERS: Final = "abcdefghijklmnop"  # no digits: a playbook would read one at an id's end
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How papers are to be reviewed. `out` is the folder that has a folder of each review."""
+    """Options of a review run. Each review gets a folder in `out`."""
 
     form: Form
     settings: Settings
@@ -59,14 +59,14 @@ class Wanted:
     temperature: float = 0.75
     examples: tuple[Example, ...] = ()
     calibration: Calibration | None = None
-    side_by_side: int = 8  # papers
+    side_by_side: int = 8  # papers reviewed at the same time
     chair: bool = True
-    before: Review | None = None  # of an earlier version of the one paper
+    before: Review | None = None  # the review of an earlier version, for one paper only
     tell: Tell = field(default=lambda _: None)
 
 
 class Asked(Record):
-    """`asked.json`: what a review was asked for; another request has another id."""
+    """`asked.json`: the request of a review; a different request has a different id."""
 
     version: int = 1
     paper: str
@@ -82,23 +82,23 @@ class Asked(Record):
 
     @property
     def key(self) -> str:
-        """Some letters that tell this request from others on a paper of the same name.
+        """Letters that distinguish this request from others on a paper of the same name.
 
-        How many review is no part of it: a larger ensemble asks the further reviewers alone.
+        They do not depend on the ensemble: a larger one only asks the additional reviewers.
         """
         return key_of(self.model_dump_json(exclude={"ensemble"}))
 
 
 @dataclass(frozen=True, slots=True)
 class NotReviewed:
-    """A paper that no reviewer gave a usable reply for, and why."""
+    """A paper without a usable reply from any reviewer, and the reason."""
 
     paper: str
     reason: str
 
 
 def review(paths: Sequence[Path], wanted: Wanted) -> list[Review | NotReviewed]:
-    """Review papers, several side by side, in their order.
+    """Review papers, several at a time; return the results in the papers' order.
 
     Raises UsageError, LibraryError, EndpointError, CampaignBusy, DiskFull, RunDirectoryError.
     """
@@ -109,7 +109,7 @@ def review(paths: Sequence[Path], wanted: Wanted) -> list[Review | NotReviewed]:
 def review_all(
     papers: Sequence[PaperText], wanted: Wanted, paths: tuple[Path, ...] = ()
 ) -> list[Review | NotReviewed]:
-    """Review papers that were read already. Raises as `review` does."""
+    """Review papers that are already read. Raises as `review` does."""
     roles = open_judge(wanted.settings, wanted.model, paths)
 
     async def one(of: PaperText) -> Review | NotReviewed:
@@ -179,7 +179,7 @@ async def _one(of: PaperText, wanted: Wanted, roles: Roles) -> Review:
 
 
 def load(path: Path) -> Review:
-    """Read a review: its file or its folder. Raises UsageError."""
+    """Read a review from its file or folder. Raises UsageError."""
     file = path / "review.json" if path.is_dir() else path
     try:
         return Review.model_validate_json(read_regular(file))
@@ -188,7 +188,7 @@ def load(path: Path) -> Review:
 
 
 def _before(before: Review, now: Review) -> Before:
-    """Return the score before a revision. Raises UsageError where the reviewers are others."""
+    """Return the score before a revision. Raises UsageError if the form or model differs."""
     if (before.form_sha256, before.models) != (now.form_sha256, now.models):
         raise UsageError(
             f"--before {before.review_id}: was reviewed by another form or model, so the scores "
@@ -202,15 +202,15 @@ def _before(before: Review, now: Review) -> Before:
 
 
 def key_of(asked: str) -> str:
-    """Return eight letters that tell a request from others."""
+    """Return eight letters that distinguish a request from others."""
     digest = hashlib.sha256(asked.encode()).digest()
     return "".join(_LETTERS[byte % 16] for byte in digest[:8])
 
 
 def number_of(name: str) -> int:
-    """Return the number at the end of a paper's name, by which playbooks know it; 0: it has none.
+    """Return the number at the end of a paper's name, 0 if there is none.
 
-    The papers of a campaign are called idea-0001, … and campaign.
+    Playbooks know papers by this number. A campaign's papers are named idea-0001, … and campaign.
     """
     found = _NUMBER.search(name)
     return int(found[0]) if found else 0
@@ -219,7 +219,8 @@ def number_of(name: str) -> int:
 def examples_of(folder: Path, form: Form) -> tuple[Example, ...]:
     """Return the worked examples of a folder: NAME.pdf, .tex, .txt or .md, and NAME.json.
 
-    Raises UsageError where a paper has no review, or one that is not by the form.
+    Raises UsageError if there is no paper, or if a paper's review is missing or does not fit the
+    form.
     """
     found = []
     if not folder.is_dir():
@@ -245,7 +246,7 @@ def examples_of(folder: Path, form: Form) -> tuple[Example, ...]:
 
 @contextmanager
 def held(paths: ReviewPaths) -> Iterator[None]:
-    """Keep others from writing the same review. Raises CampaignBusy, RunDirectoryError."""
+    """Lock a review so that no other process writes it. Raises CampaignBusy, RunDirectoryError."""
     try:
         lock = Lock(paths.lock)
     except Held as holder:

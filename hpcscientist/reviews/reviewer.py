@@ -1,9 +1,8 @@
 """Reviewers of one paper, and their area chair (The AI Scientist, arXiv 2408.06292, section 4).
 
-Several reviewers fill in the form independently of each other, side by side; each then looks at its
-review again until it has nothing to change. An area chair sums up. Scores are counted and never
-asked for twice: each is the mean over reviewers, of expectations where the server tells how likely
-each value was.
+Several reviewers fill in the form in parallel and independently. Each then reconsiders its review
+until it has nothing to change. An area chair sums up but gives no scores: a score is the mean over
+reviewers, of expectations if the server returns log-probabilities.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ROUND: Final = 100  # ordinals of reflections: ROUND * reviewer + round
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Another paper with its review, as JSON of the form."""
+    """A worked example: another paper and its review, as JSON with the form's fields."""
 
     paper: str
     review: str
@@ -40,7 +39,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """How many review, and how often each looks at its review, the first time included."""
+    """A panel: `ensemble` reviewers, each with at most `reflections` rounds including the first."""
 
     ensemble: int = 5
     reflections: int = 5
@@ -50,7 +49,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What reviewers and chair made of a paper. `lost` says why some reviewers are missing."""
+    """The reviews of a paper and the chair's summary. `lost` says why reviewers are missing."""
 
     members: tuple[MemberReview, ...]
     chair: MemberReview | None
@@ -59,7 +58,9 @@ class Reviewed:
 
 
 class Reviewers:
-    """Reviews papers by a form; reviewer M is stage `review-FORM`, ordinal M, sample M."""
+    """A panel that reviews papers by a form: reviewer M is stage `review-FORM`, ordinal and sample
+    M.
+    """
 
     def __init__(self, client: RoleClient, form: Form, panel: Panel) -> None:
         self._client, self._form, self._panel = client, form, panel
@@ -67,13 +68,13 @@ class Reviewers:
     async def review(self, paper: PaperText, subject: Subject, reader: Reader) -> Reviewed:
         """Review a paper.
 
-        A reviewer without a usable reply is left out, and told. Raises ReplyError where none is
-        left, and EndpointError.
+        A reviewer without a usable reply is left out and reported in `lost`. Raises ReplyError if
+        none is left, and EndpointError.
         """
         shown = await reader.shown(paper, partial(self._ask, None, 1))
         members, lost = await self._members(subject, shown)
         if not members and shown.parts == 1:
-            # A server may tell its context only when it refuses a prompt as too long.
+            # Some servers reveal their context length only when they refuse a long prompt.
             again = await reader.shown(paper, partial(self._ask, None, 1))
             if again.parts > 1:
                 shown = again
@@ -114,14 +115,14 @@ class Reviewers:
             again_type, prompt = self._ask(reply, rounds, shown)
             try:
                 again: Any = await self._client.ask(call, again_type, prompt)
-            except UNANSWERED:  # the review that there is stands
+            except UNANSWERED:  # keep the last review
                 rounds -= 1
                 break
             reply, settled = again.revised() or reply, again.done
         return self._form.read(reply, member, rounds, settled)
 
     def _ask(self, previous: FormReply | None, number: int, shown: Shown) -> Ask:
-        """Return the question of a round; of too long a prompt examples are left out first."""
+        """Return the reply schema and prompt of a round; if it is too long, examples go first."""
         form = self._form
         prompt = of_template(
             "review",
@@ -160,7 +161,7 @@ def spreads(form: Form, members: Sequence[MemberReview]) -> dict[str, Spread]:
 
 
 def spread(marks: Sequence[Mark]) -> Spread:
-    """Return what several reviewers' marks come to."""
+    """Return the mean, deviation and interval of several reviewers' marks."""
     expected = [mark.expected for mark in marks if mark.expected is not None]
     sampled = statistics.fmean(mark.sampled for mark in marks)
     whole = len(expected) == len(marks)
@@ -177,7 +178,7 @@ def spread(marks: Sequence[Mark]) -> Spread:
 
 
 def t_interval(values: Sequence[float]) -> Interval | None:
-    """Return the 95% t interval of a mean; None for fewer than two values, or all alike."""
+    """Return the 95% t interval of a mean; None for fewer than two values, or all equal."""
     if len(values) < 2 or max(values) == min(values):
         return None
     from scipy.stats import t  # noqa: PLC0415 (slow to import)
@@ -188,7 +189,7 @@ def t_interval(values: Sequence[float]) -> Interval | None:
 
 
 def gain(before: Sequence[Mark], now: Sequence[Mark]) -> Measure:
-    """Return by how much the mean mark rose, with Welch's interval."""
+    """Return the increase of the mean mark, with Welch's interval."""
     old, new = [mark.value for mark in before], [mark.value for mark in now]
     interval = None
     if min(len(old), len(new)) > 1 and len({*old}) + len({*new}) > 2:

@@ -1,1 +1,1 @@
-"""`hpcsci bench model`: what a language model makes of the loop, beside the control arm."""
+"""`hpcsci bench model`: measures what a language model achieves, beside the control arm."""

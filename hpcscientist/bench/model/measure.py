@@ -27,9 +27,9 @@ from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import IdeaFailed, Scored, Stage
 
-# Reads from a run directory what a model cost by stage, and how far its ideas came.
+# Reads a model's cost by stage, and how far its ideas came, from a run directory.
 
-# The way of an idea, in order. Each step counts the ideas that came at least so far.
+# The steps of an idea, in order. Each step counts the ideas that came at least this far.
 STEPS = (
     "proposed",
     "distinct",
@@ -45,9 +45,9 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """The calls of one stage. Tokens and seconds; `repairs` are of a reply's form.
+    """The calls of one stage. `prompt` and `completion` are tokens; `repairs` fix a reply's format.
 
-    `first_try` counts questions whose first reply fitted its schema, `cut` replies that ended at
+    `first_try` counts questions whose first reply matched its schema, `cut` replies that ended at
     their token limit.
     """
 
@@ -61,18 +61,18 @@ class StageCost:
 
     @property
     def calls(self) -> int:
-        """Requests, repairs included."""
+        """The number of requests, including repairs."""
         return self.questions + self.repairs
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One campaign. `steps` counts ideas by the names of STEPS, `failures` ideas by cause.
+    """One campaign. `steps` counts ideas by the names in STEPS, `failures` ideas by cause.
 
-    `seconds` runs from the first request to the end; None where the campaign was resumed.
-    `trials` are those of ideas, without confirmations. `improved_at` holds, for each number of
-    trials at which one more idea had ended, how many had improved and how many were confirmed.
-    `knob_settings` counts the ideas whose code only sets knobs, as the control arm's does.
+    `seconds` is the time from the first request to the end, None if the campaign was resumed.
+    `trials` are those of ideas, without confirmations. `improved_at` holds an entry for each idea
+    that ended: the trials used so far, and how many ideas had improved and were confirmed.
+    `knob_settings` counts ideas whose code only sets knobs, as the control arm's does.
     """
 
     stages: Mapping[str, StageCost]
@@ -85,7 +85,7 @@ class Measured:
 
     @property
     def tokens(self) -> int:
-        """All tokens, read and written."""
+        """All tokens, in prompts and replies."""
         return sum(cost.prompt + cost.completion for cost in self.stages.values())
 
     def at(self, trials: int) -> tuple[int, int]:
@@ -100,7 +100,7 @@ def read(paths: RunPaths) -> Measured:
     state = fold(line.event for line in lines)
     rows = {row.idea_id: row for row in read_rows(paths).rows if row.status != "baseline"}
     stages = stage_costs(call for _, calls in recorded_calls(paths.root) for call in calls)
-    # Confirmations do not count: an arm that finds more would be charged for it.
+    # Confirmations do not count: they would penalise an arm that finds more improvements.
     trials = Counter(
         trial.idea_id
         for trial in state.trials.values()
@@ -123,7 +123,7 @@ def read(paths: RunPaths) -> Measured:
 
 
 def stage_costs(calls: Iterable[Call]) -> dict[str, StageCost]:
-    """Return what each stage cost, in the order of their first calls."""
+    """Return the cost of each stage, in the order of their first calls."""
     by_stage: dict[str, list[Call]] = defaultdict(list)
     for call in calls:
         by_stage[call.stage].append(call)
@@ -164,7 +164,7 @@ def _steps(state: CampaignState, rows: Mapping[str, ResultRow], ran: set[str]) -
 
 
 def _failures(state: CampaignState, lines: Sequence[Line]) -> dict[str, int]:
-    """Count the ideas that were not scored by what ended them, the most frequent first."""
+    """Count the ideas that were not scored by their cause, the most frequent first."""
     last: dict[str, IdeaFailed] = {}
     for line in lines:
         if isinstance(line.event, TrialEnded):
@@ -190,7 +190,7 @@ def _cause(idea: IdeaState, failed: IdeaFailed | None) -> str:
 
 
 def _kind_of(reason: str) -> str:
-    """Return a reason without the names and numbers that tell one case from another."""
+    """Return a reason without the names and numbers that are specific to one case."""
     without = re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "…", reason)
     return re.sub(r"\d+", "N", without)[:80]
 
@@ -208,7 +208,7 @@ def _improved_at(
 
 
 def _seconds(lines: Sequence[Line]) -> float | None:
-    """Return the seconds from the first request to the end, without what a model takes to load."""
+    """Return the seconds from the first request to the end, without the time to load a model."""
     if sum(isinstance(line.event, DriverStarted) for line in lines) != 1:
         return None
     asked = [line.t - e.latency_s for line in lines if isinstance(e := line.event, ReplyRecorded)]
@@ -218,7 +218,7 @@ def _seconds(lines: Sequence[Line]) -> float | None:
 
 CONTROL = "search"
 
-# Parts of the loop that can be left out, each by a section of the settings and what it sets there.
+# Parts of the loop that can be left out, with their section of the settings and its changes.
 PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "survey": ("literature", {"survey": False}),
     "directions": ("proposing", {"batch": 1}),
@@ -235,10 +235,10 @@ PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is measured: campaigns of `settings` in `folder`, one for each of `seeds` seeds.
+    """What to measure: campaigns of `settings` in `folder`, one for each of `seeds` seeds.
 
-    `control` has the control arm run as many ideas with each seed, too. `without` names parts of
-    `PARTS` that are left out, one at a time, in further campaigns with the same seeds.
+    With `control`, the control arm also runs as many ideas with each seed. `without` names parts in
+    `PARTS` to leave out, one at a time, in further campaigns with the same seeds.
     """
 
     settings: Settings
@@ -250,8 +250,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The campaigns of one seed; `control` is None where the control arm was left out, `without`
-    holds those that lack a part, by its name.
+    """The campaigns of one seed.
+
+    `control` is None if the control arm was left out. `without` holds campaigns that lack a part,
+    by its name.
     """
 
     seed: int
@@ -261,7 +263,7 @@ class Pair:
 
 
 def measure(options: Options, tell: Tell) -> list[Pair]:
-    """Run every campaign and read it. Raises what a launch or a driver raises."""
+    """Run and read every campaign. Raises what a launch or a driver raises."""
     first = options.settings.seed
     seeds = range(first, first + options.seeds)
     return [

@@ -1,4 +1,4 @@
-"""The figures of `hpcsci bench model`: by stage, by step of an idea, and beside the control arm."""
+"""The output of `hpcsci bench model`: by stage, by step of an idea, beside the control arm."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _figures(pairs: Sequence[Pair]) -> Iterator[Figure]:
 
 
 def _knob_settings(pairs: Sequence[Pair]) -> tuple[list[int], float | None]:
-    """Return how many of the model's ideas only set knobs, and the control arm's mean of that."""
+    """Return how many of the model's ideas only set knobs, and the control arm's mean."""
     control = [pair.control.knob_settings for pair in pairs if pair.control is not None]
     return [pair.model.knob_settings for pair in pairs], fmean(control) if control else None
 
@@ -108,7 +108,7 @@ _COSTS: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
 )
 
 
-# What a part gives is what a campaign has more with it than without it, at the same seed.
+# The gain of a part: the difference between campaigns with and without it, at the same seed.
 _GIVES: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
     ("scored", "ideas a campaign", lambda of: of.steps["scored"]),
     ("improved", "ideas a campaign", lambda of: of.steps["improved"]),
@@ -144,7 +144,7 @@ def _of_stage(
 
 
 def _at_equal_trials(pairs: Sequence[Pair]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return improved and confirmed ideas of model and control arm, of each pair."""
+    """Return the improved and confirmed ideas of model and control arm, for each pair."""
     found = []
     for pair in pairs:
         if pair.control is not None:
@@ -154,7 +154,7 @@ def _at_equal_trials(pairs: Sequence[Pair]) -> list[tuple[tuple[int, int], tuple
 
 
 def show(pairs: Sequence[Pair], console: Console) -> None:
-    """Print the tables for people; numbers are means over campaigns, intervals of 95 %."""
+    """Print the tables; numbers are means over campaigns, with 95 % intervals."""
     for part in _tables(pairs):
         console.print(part)
 

@@ -1,1 +1,1 @@
-"""`hpcsci bench papers`: how many false statements the walls of manuscripts refuse."""
+"""`hpcsci bench papers`: measures how many false statements the checks of manuscripts refuse."""

@@ -1,6 +1,6 @@
 """A small campaign, its facts and its library, which the benchmark's statements are about.
 
-The seeds' values are made up; the facts are computed from them as those of a real campaign are.
+The seeds' values are made up; the facts are computed from them as for a real campaign.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hpcscientist.records.trial import Direction, MetricSpec, Split
 F1 = MetricSpec(name="f1", direction=Direction.MAXIMIZE, minimum_effect=0.005)
 LOSS = MetricSpec(name="loss", direction=Direction.MINIMIZE)
 _SEEDS = {Split.VALIDATION: 5, Split.TEST: 8}
-# How the seeds differ from their mean, in units of the spread; the mean of each is 0.
+# The seeds' deviations from their mean, in units of the spread; each row has mean 0.
 _NOISE = {
     Split.VALIDATION: (-1.2, 0.4, 1.1, -0.6, 0.3),
     Split.TEST: (0.9, -1.1, 0.2, -0.4, 1.3, -0.8, 0.5, -0.6),
@@ -47,7 +47,7 @@ class _Measured:
     run: RunOf
     means: Mapping[Split, tuple[float, float]]
     spread: float
-    turn: int  # of the noise, so that no two attempts have the same
+    turn: int  # rotates the noise, so that attempts differ
     learning_rate: float = 0.05
     p_adjusted: float | None = None
 

@@ -1,7 +1,7 @@
-"""Holds false and true statements against the walls, and counts what is refused.
+"""Runs the checks of manuscripts on false and true statements, and counts refusals.
 
-Each statement stands alone in a manuscript that is true otherwise. A third of them was written when
-the walls were done, without any of these in view; their recall is told apart.
+Each statement is placed alone in an otherwise true manuscript. A third of the statements was
+written after the checks, without looking at them; their recall is reported separately.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _REST = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: of which kind, its text, and what supports its citation.
+    """One statement: its kind, its text, and what supports its citation.
 
-    `held_out`: it was written after the walls, and first held against them when they were done.
+    `held_out`: it was written after the checks, and first tested when they were done.
     """
 
     kind: str
@@ -55,7 +55,7 @@ def statements(name: str) -> Iterator[Statement]:
 
 
 def defects(statement: Statement, facts: FactSheet, papers: PaperShelf) -> list[Defect]:
-    """Return what the walls find in a statement."""
+    """Return the defects that the checks find in a statement."""
     try:
         blocks = parse_blocks(statement.text)
     except NotRestrictedText as error:
@@ -73,7 +73,7 @@ def defects(statement: Statement, facts: FactSheet, papers: PaperShelf) -> list[
 
 
 def figures() -> list[Figure]:
-    """Return the recall by kind, that of what was held out, and the false alarms."""
+    """Return the recall by kind, the recall on held-out statements, and the false alarms."""
     facts, papers = sheet(), PaperShelf()
     false = [(s, bool(defects(s, facts, papers))) for s in statements("false_statements")]
     true = [(s, bool(defects(s, facts, papers))) for s in statements("true_statements")]

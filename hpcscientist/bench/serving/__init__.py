@@ -1,1 +1,1 @@
-"""`hpcsci bench serving`: served models beside vLLM alone. `figures` says what there is."""
+"""`hpcsci bench serving`: compares served models with vLLM alone; `figures` is the entry point."""

@@ -1,10 +1,10 @@
-"""vLLM alone: `LLM.chat` in a process of its own, on engine settings that it is told.
+"""vLLM alone: runs `LLM.chat` in its own process, with given engine settings.
 
     python -m hpcscientist.bench.serving.alone
 
-It reads lines of JSON: an `Engine`, then any number of `Batch`es; and answers each by a line: what
-the engine resolved, then how long the batch took and how many tokens it made. All else that is
-printed goes to standard error.
+It reads lines of JSON: an `Engine`, then any number of `Batch`es. It answers each with a line: what
+the engine resolved, then how long the batch took and how many tokens it produced. All other output
+goes to standard error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Engine(Record):
 
 
 class Resolved(Record):
-    """What the engine made of its arguments."""
+    """The settings that the engine resolved from its arguments."""
 
     dtype: str
     max_num_seqs: int
@@ -44,7 +44,7 @@ class Batch(Record):
 
 
 class Taken(Record):
-    """What a batch took, and the tokens of its prompts and replies."""
+    """The time of a batch, and the tokens of its prompts and replies."""
 
     seconds: float
     prompt_tokens: int
@@ -52,10 +52,10 @@ class Taken(Record):
 
 
 def main() -> None:
-    """Serve standard input until it ends."""
+    """Answer requests from standard input until it ends."""
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
     out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # vLLM prints too
+    os.dup2(2, 1)  # vLLM also prints to stdout
     model, resolved = start(Engine.model_validate_json(sys.stdin.readline()))
     out.write(resolved.model_dump_json() + "\n")
     for line in sys.stdin:
@@ -64,10 +64,10 @@ def main() -> None:
 
 
 def start(engine: Engine) -> tuple[Any, Resolved]:
-    """Start an engine that differs in nothing from a replica's.
+    """Start an engine that is configured exactly as a replica.
 
-    Where an argument is left out vLLM has other defaults for `LLM` than for a server; a
-    server's are taken.
+    For omitted arguments vLLM has other defaults for `LLM` than for a server; the server's are
+    used.
     """
     from vllm import LLM  # noqa: PLC0415 (heavy)
     from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415
@@ -95,7 +95,7 @@ def start(engine: Engine) -> tuple[Any, Resolved]:
 
 
 def run(model: Any, requests: tuple[ModelRequest, ...]) -> Taken:
-    """Answer requests together, sampled as a server would."""
+    """Answer requests together, with the sampling parameters of a server."""
     sampling = []
     for request in requests:
         own = model.get_default_sampling_params()

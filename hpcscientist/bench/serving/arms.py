@@ -1,4 +1,4 @@
-"""What is compared: vLLM alone, and the same model by everything that a campaign has before it."""
+"""The arms of the comparison: vLLM alone, and the same model through a campaign's full stack."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where planes and engines have their folders, and what is served on which site."""
+    """Folders for planes and engines, the model to serve, and the site."""
 
     root: Path
     model: Path
@@ -54,7 +54,7 @@ class Ground:
 
     @property
     def python(self) -> tuple[str, ...]:
-        """The words that start the interpreter that serves. Raises ServingError."""
+        """The command that starts the serving interpreter. Raises ServingError."""
         return nodes.launcher_of(self.site, "").interpreter()
 
 
@@ -62,19 +62,19 @@ class Arm(Protocol):
     """Something that answers requests."""
 
     def run(self, requests: Sequence[ModelRequest]) -> Taken:
-        """Have requests in flight together until all are answered. Raises ServingError."""
+        """Send all requests at once and wait for all replies. Raises ServingError."""
         ...
 
 
 class Whole:
-    """A model behind a plane, asked as a campaign asks."""
+    """A model behind a plane, called as a campaign calls it."""
 
     def __init__(self, model: Model, served: ServedModel) -> None:
         self._model, self.served = model, served
         self._runner = asyncio.Runner()
 
     def run(self, requests: Sequence[ModelRequest]) -> Taken:
-        """Ask all at once. Raises EndpointError, ReplyError."""
+        """Send all requests at once. Raises EndpointError, ReplyError."""
         begin = time.perf_counter()
         replies = self._runner.run(self._ask(requests))
         return Taken(
@@ -93,19 +93,19 @@ class Whole:
 
 
 class Alone:
-    """The engine by itself, in a process of its own. `resolved` is what it made of its settings."""
+    """The engine alone, in its own process. `resolved` holds the settings that it resolved."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process, self._log = process, log
         self.resolved: Resolved
 
     def start(self, served: ServedModel) -> None:
-        """Start the engine with a replica's settings; takes minutes. Raises ServingError."""
+        """Start the engine with a replica's settings; this takes minutes. Raises ServingError."""
         engine = Engine(folder=served.folder, arguments=served.engine)
         self.resolved = self._ask(engine, Resolved)
 
     def run(self, requests: Sequence[ModelRequest]) -> Taken:
-        """Have vLLM answer all at once. Raises ServingError."""
+        """Have vLLM answer all requests at once. Raises ServingError."""
         return self._ask(Batch(requests=tuple(requests)), Taken)
 
     def _ask(self, question: Record, kind: type[R]) -> R:
@@ -124,13 +124,13 @@ class Alone:
 
 @contextmanager
 def alone(ground: Ground, served: ServedModel) -> Iterator[Alone]:
-    """vLLM alone, with a replica's environment and settings. Raises ServingError."""
+    """Run vLLM alone, with a replica's environment and settings. Raises ServingError."""
     folder = ground.root / f"alone-{secrets.token_hex(2)}"
     folder.mkdir()
     environment = offline.environment(os.environ, ServingPaths(folder))
     environment |= served.variables | caches.variables(folder)
     log = folder / "log"
-    # vLLM's sockets, which it leaves behind; in a folder of short name, for theirs have a bound.
+    # vLLM leaves its sockets behind; their paths have a length limit, so the folder's is short.
     with tempfile.TemporaryDirectory(prefix="hpcsci-", ignore_cleanup_errors=True) as sockets:
         with log.open("wb") as errors:
             process = subprocess.Popen(
@@ -154,7 +154,7 @@ def alone(ground: Ground, served: ServedModel) -> Iterator[Alone]:
 
 @contextmanager
 def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
-    """The model by our whole path: plane, key, fan-out, client, record. Raises ServingError."""
+    """Run the model through plane, key, gate, client and record. Raises ServingError."""
     root = ground.root / f"plane-{secrets.token_hex(2)}"
     spec = f"vllm:{ground.model}"
     request = serving.Request(
@@ -185,7 +185,7 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Have a process end by itself, or end it with all that it started."""
+    """Wait for a process to exit by itself, or end it with all of its descendants."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):

@@ -1,4 +1,4 @@
-"""Files as they are before anybody has read them: on the disk, and not in memory."""
+"""Evicts files from the page cache, so that a start reads them from disk."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ print(*{sysconfig.get_path(name) for name in ("purelib", "platlib")}, sep="\\n")
 
 
 def forget(folders: Iterable[Path]) -> None:
-    """Put all files below folders out of the page cache.
+    """Evict all files below folders from the page cache.
 
-    The kernel keeps what another process has mapped; a file that cannot be read stays too.
+    Files that another process has mapped, or that cannot be read, stay in memory.
     """
     for folder in folders:
         for place, _, names in os.walk(folder):
@@ -27,7 +27,7 @@ def forget(folders: Iterable[Path]) -> None:
 
 
 def packages(python: Sequence[str]) -> list[Path]:
-    """Return where an interpreter's packages lie; nothing where it does not say."""
+    """Return the package folders of an interpreter; empty if it does not report them."""
     done = subprocess.run([*python, "-c", _ASK], capture_output=True, text=True, check=False)
     return [path for path in map(Path, done.stdout.splitlines()) if path.is_dir()]
 
@@ -36,7 +36,7 @@ def _forget(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         with contextlib.suppress(OSError):
-            os.fdatasync(descriptor)  # what is not yet on the disk stays in memory
+            os.fdatasync(descriptor)  # unwritten pages would stay in memory
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The processor cores that this process may use, and what it starts."""
+"""The processor cores available to this process and its children."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def own() -> list[int]:
 
 @contextmanager
 def only(cores: Sequence[int]) -> Iterator[None]:
-    """Keep this thread, and what it starts meanwhile, to some of its cores."""
+    """Restrict this thread, and what it starts meanwhile, to some of its cores."""
     before = own()
     os.sched_setaffinity(0, cores)
     try:
@@ -28,7 +28,7 @@ def only(cores: Sequence[int]) -> Iterator[None]:
 
 
 def taken(seconds: float) -> float:
-    """Return how many cores all processes below this one take now, measured for so long."""
+    """Return the number of cores that all descendants use, measured for this many seconds."""
     begin, before = time.perf_counter(), _spent()
     time.sleep(seconds)
     after, elapsed = _spent(), time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""`hpcsci bench serving`: from what is asked for to its figures."""
+"""`hpcsci bench serving`: turns its options into figures."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ _MODEL = "hpcscientist.bench.serving.model"
 
 
 def folder_of(spec: str, below: Path) -> Path:
-    """Return the folder of a SPEC's weights. Raises UsageError for what is not served here."""
+    """Return the folder of a SPEC's weights. Raises UsageError if the model is not served here."""
     if parse_spec(spec).kind != "vllm":
         raise UsageError(f"--model {spec}: only open weights are measured here: give vllm:PATH")
     return serving.folder_of(spec, below)
 
 
 def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
-    """Measure, and leave neither processes nor files behind; takes some ten minutes on two
-    cores, and three on a GPU.
+    """Measure, and leave neither processes nor files behind.
 
-    Raises UsageError and ServingError for what cannot be measured here, OSError when `folder`
-    cannot be written.
+    Takes about ten minutes on two cores, and three on a GPU. Raises UsageError and ServingError for
+    what cannot be measured here, OSError if `folder` cannot be written.
     """
     if options.site.serving.image:
         raise UsageError(
@@ -59,7 +58,7 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
 
 
 def _with_logs(error: ServingError, place: Path, folder: Path) -> ServingError:
-    """Keep the logs that an error names, for their folder goes."""
+    """Keep the logs that an error mentions, because their folder is deleted."""
     kept = Path(tempfile.mkdtemp(prefix="bench-serving-logs-", dir=folder))
     for log in [*place.glob("*/serving/logs/*"), *place.glob("alone-*/log")]:
         if log.is_file():
@@ -78,7 +77,7 @@ def _ground(options: Options, root: Path, tell: Tell) -> Ground:
         tell("making a model of random weights")
         done = subprocess.run(
             [*ground.python, "-P", "-m", _MODEL, str(ground.model), *_size(options)],
-            env={**os.environ, "TMPDIR": str(root)},  # PyTorch leaves a folder there
+            env={**os.environ, "TMPDIR": str(root)},  # PyTorch leaves a folder in it
             capture_output=True,
             text=True,
             errors="replace",

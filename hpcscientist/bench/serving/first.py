@@ -1,9 +1,9 @@
-"""A first token as a job gets it: in a process that does what a job's driver does from its start.
+"""Measures the time to the first token of a job, in a process that starts as a job's driver does.
 
     python -m hpcscientist.bench.serving.first
 
-It reads a `Beginning`, a line of JSON, and answers by lines: `told TEXT` of what happens, then
-`first SECONDS`, the time since the epoch at which the token came.
+It reads a `Beginning` as a line of JSON. It answers with lines: `told TEXT` for progress, then
+`first SECONDS`, the time since the epoch at which the token arrived.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Beginning(Record):
 
 
 def seconds(ground: Ground, settings: Settings) -> float:
-    """Return what passes from a process's start to its first token. Raises ServingError.
+    """Return the seconds from a process's start to its first token. Raises ServingError.
 
     The process leaves nothing behind, and ends with this one.
     """
@@ -65,9 +65,9 @@ def seconds(ground: Ground, settings: Settings) -> float:
 
 @contextmanager
 def _started() -> Iterator[subprocess.Popen[str]]:
-    """The process, which has ended afterwards; who leaves early has it end its plane.
+    """Start the process and wait for its end; on an exception it first stops its plane.
 
-    The terminal's Ctrl-C does not reach it: a second signal would cut that short.
+    The terminal's Ctrl-C does not reach it: a second signal would interrupt that shutdown.
     """
     with subprocess.Popen(
         [sys.executable, "-P", "-m", _MODULE],
@@ -81,12 +81,12 @@ def _started() -> Iterator[subprocess.Popen[str]]:
         except BaseException:
             process.send_signal(signal.SIGINT)
             for _ in process.stdout or ():
-                pass  # until it has ended what serves
+                pass  # until it has stopped its servers
             raise
 
 
 def main() -> int:
-    """Serve, have one token made, and end what serves."""
+    """Serve a model, generate one token, and stop the servers."""
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGINT)
     given = Beginning.model_validate_json(sys.stdin.readline())
     ground = Ground(given.root, given.model, given.site, lambda text: _say("told", text))

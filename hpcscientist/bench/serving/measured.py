@@ -1,8 +1,8 @@
-"""How the figures of `hpcsci bench serving` come about.
+"""Measures the figures of `hpcsci bench serving`.
 
-The engine's settings are the ones that a campaign's plane gives its replicas; vLLM alone is given
-the same. Every prompt is new to all caches, every reply has the same number of tokens, and both
-sides have answered as many requests at once before the clock starts.
+The engine's settings are those that a campaign's plane gives its replicas; vLLM alone gets the
+same. Every prompt is new to all caches, every reply has the same number of tokens, and both sides
+have answered as many requests at once before the clock starts.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 
-TARGET = 0.90  # of vLLM alone, with so many requests in flight
+TARGET = 0.90  # relative to vLLM alone, with `AT` requests in flight
 AT = (64, 256)
-START = 1.3  # of vLLM alone
+START = 1.3  # relative to vLLM alone
 
-_WARM = 8  # tokens of a reply before the clock starts
+_WARM = 8  # tokens of a warm-up reply
 _WARM_CHARACTERS = 32
 _REST_S = 10.0
 
 
 class Measured:
-    """Measures part by part."""
+    """The measurement, part by part."""
 
     def __init__(self, options: Options, ground: Ground) -> None:
         self._options, self._ground = options, ground
@@ -45,12 +45,12 @@ class Measured:
 
     @property
     def machine(self) -> str:
-        """What is measured on."""
+        """A description of the machine."""
         engines = f"{self._gpus} GPUs" if self._gpus else "no GPU: engines compute on the cores"
         return f"{len(cores.own())} cores, {engines}"
 
     def check(self) -> None:
-        """See that as many replicas fit as are asked for. Raises ServingError, UsageError."""
+        """Check that the requested replicas fit on the machine. Raises ServingError, UsageError."""
         if self._options.gpu and not self._gpus:
             raise UsageError("--gpu: this machine has no GPU that can be used; leave --gpu out")
         most = 2 if "replicas" in self._options.parts else 1
@@ -80,8 +80,8 @@ class Measured:
             begun = time.perf_counter()
             ours = both.enter_context(self._plane(1))
             first_token["whole"] = time.perf_counter() - begun
-            resting = cores.taken(_REST_S)  # of which vLLM alone cannot have any, if it runs beside
-            if self._gpus:  # an engine takes a GPU's memory: one after the other
+            resting = cores.taken(_REST_S)  # cores that vLLM alone lacks if it runs beside
+            if self._gpus:  # an engine fills a GPU's memory, so measure in sequence
                 found["whole"] = self._rates({"whole": ours})["whole"]
                 both.close()
                 arms: dict[str, Arm] = {}
@@ -110,7 +110,7 @@ class Measured:
         ]
 
     def _start(self) -> list[Figure]:
-        """The second start begins with what the first one compiled, where that can be kept."""
+        """Measure a cold start, then a warm one, which reuses what was compiled if that is kept."""
         ground, taken = self._ground, {}
         for name in ("cold", "warm"):
             if name == "cold":
@@ -127,7 +127,9 @@ class Measured:
         ]
 
     def _replicas(self) -> list[Figure]:
-        """Where there are no GPUs, one replica has half of the cores, and two have all."""
+        """Measure one replica and two; without GPUs, one replica gets half of the cores and two get
+        all.
+        """
         own, count = cores.own(), max(self._options.in_flight)
         with cores.only(own if self._gpus else own[: len(own) // 2]), self._plane(1) as ours:
             one = self._rates({"one replica": ours}, (count,))["one replica"][count]
@@ -143,7 +145,7 @@ class Measured:
 
     @contextmanager
     def _plane(self, replicas: int) -> Iterator[Whole]:
-        """A plane of so many replicas that has made its first token."""
+        """Run a plane of this many replicas, and yield it after its first token."""
         settings = self._of(replicas)
         with whole(self._ground, settings) as ours:
             ours.run(prompts.draw("first", 1, 1, 1, settings.ideation))

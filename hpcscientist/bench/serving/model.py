@@ -1,9 +1,9 @@
-"""A Llama of random weights, made on the spot in the form in which open weights are published.
+"""Creates a Llama model with random weights, in the format of published open weights.
 
     python -m hpcscientist.bench.serving.model FOLDER [--hidden N] [--layers N] [--words N]
 
-The interpreter needs torch and transformers, as the one that serves does. The same seed gives
-the same weights on the same machine.
+Like the serving interpreter, this one needs torch and transformers. The same seed gives the same
+weights on the same machine.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def make_random(
 ) -> Path:
     """Write a Llama of random weights with a byte-level tokenizer; return its folder.
 
-    `context` is in tokens; of what is read each byte is one. Replies are noise: bytes, which end
-    after some hundred tokens, or with `words` almost nothing but so many made ones, without an end.
-    A reply that is no text is an engine's hardest: what it has so far is decoded anew for each
-    token, which takes more than all else that the engine does for that.
+    `context` is in tokens; each byte of a prompt is one token. Replies are noise: without `words`
+    they are bytes and end after some hundred tokens; otherwise they are mostly `words` made-up
+    words and do not end. Bytes that are no text are the worst case for an engine: for each token it
+    decodes the whole reply again, which takes more than all of its other work on the token.
     """
     import torch  # noqa: PLC0415 (heavy)
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415
@@ -63,7 +63,7 @@ def make_random(
 def llama(tokenizer: Any, hidden: int, layers: int, context: int, spread: float = 0.02) -> Any:
     """Return a model for a tokenizer; its weights are drawn with the standard deviation `spread`.
 
-    `hidden` is a multiple of 32, from 512 of 64.
+    `hidden` is a multiple of 32, from 512 on a multiple of 64.
     """
     from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
 
@@ -100,12 +100,12 @@ def save(folder: Path, model: Any, tokenizer: Any) -> None:
         clean_up_tokenization_spaces=False,
     )
     fast.save_pretrained(folder)
-    for path in folder.iterdir():  # weights are written for their owner alone
+    for path in folder.iterdir():  # weights are written readable only by their owner
         path.chmod(0o644)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make a model as the command line says."""
+    """Create a model from command-line arguments."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--hidden", type=int, default=HIDDEN)

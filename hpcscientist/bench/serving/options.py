@@ -1,4 +1,4 @@
-"""What `hpcsci bench serving` is asked for."""
+"""Options of `hpcsci bench serving`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcscientist.records.site import Site
 
 IN_FLIGHT = (1, 8, 64)
 PARTS = ("throughput", "start", "replicas")
-# What is measured on a GPU within three minutes: a billion weights.
+# The options for a GPU: about three minutes, with a billion weights.
 ON_GPU: dict[str, Any] = {
     "parts": PARTS[:1],
     "in_flight": (*IN_FLIGHT, 256),
@@ -25,11 +25,11 @@ ON_GPU: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to measure where.
+    """What to measure, and where.
 
-    `model`: a folder of weights, None for random ones made on the spot, of `hidden` numbers in each
-    of `layers`. A prompt has `characters`, a reply `tokens`; `in_flight` lists how many requests
-    there are at once. `gpu`: the machine must have one.
+    `model` is a folder of weights, or None for random weights with `hidden` numbers in each of
+    `layers`. A prompt has `characters`, a reply `tokens`; `in_flight` lists the numbers of
+    simultaneous requests. `gpu`: the machine must have a GPU.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""Requests drawn from a seed: chats of nonsense words whose replies all have the same length."""
+"""Draws requests from a seed: chats of nonsense words whose replies all have the same length."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "ri", "so", "tu")
 def draw(
     place: str, count: int, characters: int, tokens: int, sampling: RoleSettings
 ) -> tuple[ModelRequest, ...]:
-    """Return requests of so many characters, each answered by exactly so many tokens.
+    """Return requests of this many characters, each answered with exactly this many tokens.
 
-    `place` is the seed: another gives other chats, so that no cache knows their beginning.
+    `place` is the seed: another one gives chats with other beginnings, which no cache holds.
     """
     rng = random.Random(place)
     return tuple(

@@ -1,1 +1,1 @@
-"""`hpcsci bench slurm`: what campaigns cost on whatever Slurm is there, beside bare arrays."""
+"""`hpcsci bench slurm`: measures the overhead of campaigns on this Slurm, against bare arrays."""

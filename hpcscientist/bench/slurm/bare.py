@@ -1,7 +1,7 @@
-"""A bare `sbatch --array` of the same commands: what the trials are compared with.
+"""Runs a bare `sbatch --array` of the same commands, with which trials are compared.
 
-Each array task runs the very container command of a trial, and nothing else: no worker, no
-limits, no scoring. What it asks Slurm for is the same, and so is what it may write to.
+Each array task runs the exact container command of a trial and nothing else: no worker, no limits,
+no scoring. It requests the same resources from Slurm, and may write to the same places.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LOOK_S, _ASK_S = 0.05, 15.0
 
 
 def run(ground: Ground, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float) -> float:
-    """Run one array task a trial; return the seconds from before `sbatch` to the last one's end.
+    """Run one array task per trial; return the seconds from before `sbatch` to the end of the last.
 
-    Raises SchedulerError when one fails, or when they have not ended within `limit_s`.
+    Raises SchedulerError if one fails, or if they have not ended within `limit_s`.
     """
     make_places(ground, len(specs))
     path = ground.root / "bare.sh"
@@ -52,7 +52,7 @@ def run(ground: Ground, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float
 
 
 def _said(ground: Ground, count: int) -> str:
-    """Return what became of an array that failed."""
+    """Return a message about an array that failed."""
     good = [file for file in _done(ground).iterdir() if file.read_text().strip() == "0"]
     logs = (file.read_text(errors="replace") for file in sorted(ground.root.glob("*.out")))
     lines = [line for log in logs for line in log.splitlines() if line and BEGUN not in line]
@@ -73,7 +73,7 @@ def script(ground: Ground, specs: Sequence[TrialSpec], command: Sequence[str]) -
 
 
 def shell(command: Sequence[str]) -> str:
-    """Return a command as a line of the shell, with the task's number put in."""
+    """Return a command as a shell line in which `@TASK@` is the task's number."""
     return re.sub(_TASK, "'\"$SLURM_ARRAY_TASK_ID\"'", " ".join(map(_quoted, command)))
 
 
@@ -82,7 +82,7 @@ def _quoted(word: str) -> str:
 
 
 def command(ground: Ground, spec: TrialSpec, number: str = _TASK) -> list[str]:
-    """Return a trial's own command, in the folder with a number."""
+    """Return a trial's own command, in the folder with this number."""
     here = place(ground, number)
     out, work = here / "out", here / "work"
     if spec.isolation is Isolation.NONE:
@@ -94,7 +94,7 @@ def command(ground: Ground, spec: TrialSpec, number: str = _TASK) -> list[str]:
 
 
 def make_places(ground: Ground, count: int) -> None:
-    """Make the folders that a trial's worker would make, before the clock starts."""
+    """Create the folders that a trial's worker would create, before the clock starts."""
     _done(ground).mkdir()
     for number in range(count):
         for name in ("out", "work"):
@@ -104,7 +104,7 @@ def make_places(ground: Ground, count: int) -> None:
 
 
 def place(ground: Ground, number: str) -> Path:
-    """Return a folder of those that `make_places` makes."""
+    """Return one of the folders that `make_places` creates."""
     return ground.root / "bare" / number
 
 

@@ -1,8 +1,8 @@
-"""The bare loop that one-job-a-candidate schedulers run: what the rate of candidates is beside.
+"""A bare loop that submits one job per candidate: the comparison for the rate of candidates.
 
-It does what ShinkaEvolve's scheduler does with Slurm: one `sbatch` a candidate; every 0.1 s one
-`squeue` for each candidate that is under way, through four threads; one more before a result is
-read; the next candidate as soon as one is done. Its jobs run the very command of a trial.
+It does what ShinkaEvolve's scheduler does with Slurm: one `sbatch` per candidate; every 0.1 s one
+`squeue` for each running candidate, through four threads; one more before a result is read; the
+next candidate as soon as one is done. Its jobs run the exact command of a trial.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.records.trial import TrialSpec
 
-_THREADS, _PAUSE_S = 4, 0.1  # as there
+_THREADS, _PAUSE_S = 4, 0.1  # as in ShinkaEvolve
 
 
 def run(
     ground: Ground, specs: Sequence[TrialSpec], in_flight: int, slurm: Slurm, limit_s: float
 ) -> Ran:
-    """Run one job a trial, `in_flight` of them at any time, to the last one's result.
+    """Run one job per trial, `in_flight` of them at any time, until the last result.
 
-    Raises SchedulerError when one fails, or when they have not ended within `limit_s`.
+    Raises SchedulerError if one fails, or if they have not ended within `limit_s`.
     """
     bare.make_places(ground, len(specs))
     texts = [_script(ground, spec, number) for number, spec in enumerate(specs)]
@@ -61,7 +61,7 @@ def _is_gone(slurm: Slurm, job_id: str) -> bool:
 
 
 def _read(ground: Ground, number: int) -> None:
-    """Read what a candidate wrote. Raises SchedulerError where there is nothing."""
+    """Read a candidate's output. Raises SchedulerError if there is none."""
     try:
         (bare.place(ground, str(number)) / "out" / "predictions.csv").read_text()
     except OSError as error:

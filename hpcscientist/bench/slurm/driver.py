@@ -1,7 +1,7 @@
-"""What driving trials costs the machine that drives: processor time and memory, by their number.
+"""Measures the driver's processor time and memory as the number of trials grows.
 
-Trials are scored as soon as their array task starts, so that only the driver is measured; all
-it does is real: journal, trial folders, arrays, rounds of squeue and sacct, result files read.
+Trials are scored as soon as their array task starts, so that only the driver is measured. All of
+its work is real: journal, trial folders, arrays, squeue and sacct calls, reading result files.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from hpcscientist.bench.slurm import instant, ours
 from hpcscientist.bench.slurm.ground import Ground, marked
 from hpcscientist.records.site import Site
 
-GROWTH = 1.0  # times linear growth
-_DEADLINE_S = 1.0  # what they are expected to take, so that many share an array task
+GROWTH = 1.0  # relative to linear growth
+_DEADLINE_S = 1.0  # expected seconds of a trial: short, so that many share an array task
 _PACKED_FROM = 1000
 
 
 def figures(root: Path, site: Site, sizes: Sequence[int]) -> list[Figure]:
-    """Drive each number of trials in a process of its own, below a folder that nodes see.
+    """Drive each number of trials in its own process, below a folder that nodes see.
 
-    From a thousand on they are packed, fewer have an array task each. Raises CalledProcessError
-    when one fails; why is on stderr.
+    A thousand trials or more are packed; fewer get an array task each. Raises CalledProcessError if
+    one fails; the reason is on stderr.
     """
     taken = {}
     for size in sizes:
@@ -35,7 +35,7 @@ def figures(root: Path, site: Site, sizes: Sequence[int]) -> list[Figure]:
 
 
 def drive(root: str, mark: str, site: str, trials: int) -> None:
-    """Drive trials to their end. `mark` stands for the campaign, `site` is the profile's JSON."""
+    """Drive trials to their end. `mark` is the campaign's id, `site` the profile as JSON."""
     profile = Site.model_validate_json(site)
     if trials < _PACKED_FROM:
         slurm = profile.slurm.model_copy(update={"pack_s": 0.0})
@@ -46,7 +46,9 @@ def drive(root: str, mark: str, site: str, trials: int) -> None:
 
 
 def compare(taken: Mapping[int, Measured]) -> list[Figure]:
-    """Return the figures of each number of trials, beside linear growth from the one before."""
+    """Return the figures of each number of trials, compared with linear growth from the previous
+    one.
+    """
     cpu = {size: measured.cpu_s[0] for size, measured in taken.items()}
     memory = {size: measured.peak_mb[0] for size, measured in taken.items()}
     return [*_growth("CPU time", "s", cpu), *_growth("peak memory", "MiB", memory)]

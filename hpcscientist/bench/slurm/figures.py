@@ -1,4 +1,4 @@
-"""`hpcsci bench slurm`: which figures there are, and how they come about."""
+"""`hpcsci bench slurm`: defines its figures and measures them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hpcscientist.results.compact import compact
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Trials whose makespan stands beside a bare array's. `target`: the most their ratio may be."""
+    """Trials whose makespan is compared with a bare array's; `target` is the highest good ratio."""
 
     name: str
     trials: int
@@ -37,18 +37,18 @@ SWEEPS = {
 SIZES = (50, 500, 5000)
 PARTS = (*SWEEPS, "driver")
 
-COMMANDS = 0.3  # scheduler commands, of one sbatch a trial
-INODES = 0.05  # of those before compaction
+COMMANDS = 0.3  # scheduler commands, relative to one sbatch per trial
+INODES = 0.05  # relative to those before compaction
 
-_DEADLINE_S = 120.0  # a trial's: nothing is to be ended for being slow
-_PATIENCE_S = 900.0  # an array's, beyond the time its trials take one after another
+_DEADLINE_S = 120.0  # a trial's: long enough that no slow trial is ended
+_PATIENCE_S = 900.0  # an array's, in addition to the time of its trials in sequence
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to measure where. `folder` is on a file system that every node sees.
+    """What to measure, and where. `folder` is on a file system that every node sees.
 
-    `trials` stands for the number of both sweeps (None: their own).
+    `trials` overrides the number of trials of both sweeps (None: their own).
     """
 
     folder: Path
@@ -63,8 +63,8 @@ class Options:
 def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
     """Measure, and leave neither jobs nor files behind.
 
-    Raises UsageError where there is no Slurm, SchedulerError and CampaignError when something
-    fails on it, OSError when `folder` cannot be written.
+    Raises UsageError if there is no Slurm, SchedulerError and CampaignError if something fails on
+    it, OSError if `folder` cannot be written.
     """
     slurm = Slurm.of(options.site)
     if not slurm.is_there() or not slurm.answers():
@@ -87,8 +87,8 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
 def measure_sweep(options: Options, root: Path, sweep: Sweep, tell: Tell) -> list[Figure]:
     """Run a bare array and our trials in turn, and return their figures.
 
-    Before the clock starts each side runs one trial: its files are in the page cache then, and
-    the backend knows how long trials take, as it does in a campaign.
+    Before the clock starts, each side runs one trial. So its files are in the page cache, and the
+    backend knows how long trials take, as in a campaign.
     """
     plain, own, commands, inodes = [], [], [], []
     count = sweep.trials + 1
@@ -125,7 +125,7 @@ def measure_sweep(options: Options, root: Path, sweep: Sweep, tell: Tell) -> lis
 
 
 def count_entries(folder: Path) -> int:
-    """Return how many files and folders there are below a folder."""
+    """Return the number of files and folders below a folder."""
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
 
 

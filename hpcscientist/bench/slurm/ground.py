@@ -39,7 +39,7 @@ _SEEDS = 5  # trials of one idea
 
 @contextmanager
 def marked(site: Site) -> Iterator[str]:
-    """Give a mark for jobs; afterwards end those that are left, and wait for their end."""
+    """Yield a mark for jobs; afterwards end the jobs that are left, and wait for them."""
     mark = f"bench{secrets.token_hex(4)}"
     try:
         yield mark
@@ -50,7 +50,7 @@ def marked(site: Site) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A folder that every node sees, where trials that sleep `seconds` are run.
+    """A folder that every node sees, in which trials run that sleep for `seconds`.
 
     `campaign_id` marks their jobs. Without an `image` they run without a container.
     """
@@ -77,19 +77,19 @@ class Ground:
         return self.root / "data"
 
     def prepare(self) -> None:
-        """Lay everything out but the trials. Raises OSError."""
+        """Create everything except the trials. Raises OSError."""
         self.root.mkdir(parents=True)
         shutil.copytree(_RECIPE, self._recipe, ignore=shutil.ignore_patterns("__pycache__"))
         self._labels.mkdir()
         (self._labels / "labels.csv").write_text("1\n0\n1\n0\n")
         self.data.mkdir()
         (self.data / "seconds.txt").write_text(str(self.seconds))
-        for folder in (self.root, self.data):  # a container's user may be another
+        for folder in (self.root, self.data):  # a container may run as another user
             folder.chmod(0o755)
         self.run.trials.mkdir(parents=True)
 
     def specs(self, count: int, deadline_s: float) -> list[TrialSpec]:
-        """Return trials, five of each idea."""
+        """Return trials, five per idea."""
         sources, provenance = self._sources(), self._provenance()
         limits = Limits(
             deadline_s=deadline_s, memory_mb=_MEMORY_MB, output_mb=_OUTPUT_MB, cpus=1, gpus=0

@@ -1,4 +1,4 @@
-"""An array task whose trials are scored at once: for the cost of the driver alone."""
+"""An array task whose trials are scored immediately, to measure the driver alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODULE = "hpcscientist.bench.slurm.instant"
 
 
 def run_element(folder: Path, task: int) -> None:
-    """Write what a worker writes for each trial of an array task."""
+    """Write for each trial of an array task what a worker writes."""
     batch = BatchFolder(folder).read()
     assert batch is not None
     for slot in batch.tasks[task]:

@@ -1,6 +1,6 @@
-"""Trials as campaigns run them: journal, prepared folders, the Slurm backend, collected results.
+"""Runs trials as campaigns do: journal, prepared folders, Slurm backend, collected results.
 
-Only what proposes ideas and writes code is missing.
+Only proposing ideas and writing code are left out.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hpcscientist.worker.element import MODULE
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of trials that all were scored.
+    """The result of trials that were all scored.
 
-    `seconds` are without the first ones; `commands`, how often Slurm was called, with them.
+    `seconds` excludes the `first` trials; `commands` counts all calls to Slurm, including theirs.
     """
 
     seconds: float
@@ -40,11 +40,11 @@ def run(
     module: str = MODULE,
     in_flight: int | None = None,
 ) -> Ran:
-    """Run trials on Slurm to their end, before them the `first` ones.
+    """Run the `first` trials on Slurm to their end, then the others.
 
-    `module` is what array tasks run. `in_flight`: so many trials are under way at any time, each
-    of an idea of its own; None: all at once. Raises CampaignError when a trial was not scored, and
-    what campaigns raise.
+    `module` is what array tasks run. `in_flight` is the number of trials running at any time, each
+    queued by itself; None: all at once. Raises CampaignError if a trial was not scored, and what
+    campaigns raise.
     """
     return asyncio.run(_run(ground, specs, first, module, in_flight))
 
@@ -82,7 +82,7 @@ async def _run(
 
 
 async def _one_by_one(runner: TrialRunner, waiting: Iterator[TrialSpec]) -> list[TrialReport]:
-    """Run one trial after another, each as soon as the one before has its report."""
+    """Run trials in sequence, each as soon as the previous one has its report."""
     return [report for spec in waiting for report in await runner.run([spec])]
 
 

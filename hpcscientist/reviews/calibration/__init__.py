@@ -1,1 +1,1 @@
-"""How far a reviewer errs, measured on papers whose human scores and decisions are known."""
+"""Measures a reviewer's errors on papers whose human scores and decisions are known."""

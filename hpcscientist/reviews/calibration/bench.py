@@ -1,4 +1,6 @@
-"""`hpcsci bench review`: a labelled set reviewed; the map of one half, its errors on the other."""
+"""`hpcsci bench review`: reviews a labelled set, fits a calibration on one half, tests on the
+other.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,16 @@ from hpcscientist.reviews.calibration.labelled import LabelledPaper, LabelledSet
 from hpcscientist.reviews.page import measure
 from hpcscientist.reviews.review import NotReviewed, Wanted, review_all
 
-# A map from scores to the probability of acceptance, and the threshold, fitted on one half.
+# Fits the map from scores to the probability of acceptance, and the threshold, on one half.
 
 _DIGITS = 9
 
 
 def fit(scores: Sequence[Mapping[str, float]], accepted: Sequence[bool]) -> LogisticMap:
-    """Return a logistic map of all scores, weakly regularised, with the threshold that has the best
-    balanced accuracy on these papers. `scores` are by the form's fields, the same of each paper.
+    """Return a logistic map of all scores, weakly regularised, with its threshold.
 
-    Raises ValueError without papers of both kinds.
+    The threshold has the best balanced accuracy on these papers. `scores` maps the form's fields to
+    values, with the same fields for each paper. Raises ValueError without papers of both kinds.
     """
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (slow to import)
     from sklearn.metrics import roc_curve  # noqa: PLC0415
@@ -43,7 +45,7 @@ def fit(scores: Sequence[Mapping[str, float]], accepted: Sequence[bool]) -> Logi
     named = [name for name, kept in zip(fields, varies, strict=True) if kept]
     table = table[:, varies]
     centres, scales = table.mean(axis=0), table.std(axis=0)
-    if not named:  # a reviewer that gives every paper the same scores tells nothing
+    if not named:  # every paper has the same scores, which say nothing
         share = float(truth.mean())
         return LogisticMap(
             fields=(), centres=(), scales=(), weights=(),
@@ -53,7 +55,7 @@ def fit(scores: Sequence[Mapping[str, float]], accepted: Sequence[bool]) -> Logi
     told = model.predict_proba((table - centres) / scales)[:, 1]
     false, true, at = roc_curve(truth, told)
     best = int(np.argmax(true - false))
-    # Halfway to the next lower probability, so that a rounding moves no paper across.
+    # Halfway to the next lower probability, so that rounding moves no paper across.
     lower = told[told < at[best]]
     threshold = float((at[best] + lower.max()) / 2) if len(lower) else float(at[best])
     return LogisticMap(
@@ -71,9 +73,10 @@ def _rounded(values: Sequence[float]) -> tuple[float, ...]:
 
 
 class Report(Record):
-    """What was found. `scores` compares the score as sampled with the one by expectation.
+    """The result of a calibration. `scores` compares the overall score as sampled and by
+    expectation.
 
-    `lost` names papers that have no review, with why.
+    `lost` names papers without a review, and the reason.
     """
 
     calibration: Calibration
@@ -97,9 +100,9 @@ class _Known:
 
 
 def calibrate(of: LabelledSet, wanted: Wanted, tell: Tell) -> Report:
-    """Review all papers of a set and calibrate; write the calibration beside the reviews.
+    """Review all papers of a set, calibrate, and write the calibration beside the reviews.
 
-    Goes on where it was ended. Raises UsageError, ModelError, OSError.
+    Resumes an interrupted run. Raises UsageError, ModelError, OSError.
     """
     papers, lost = labelled.readable(of.papers)
     by_id = {paper.paper_id: paper for paper in of.papers}
@@ -194,8 +197,9 @@ def _with_humans(known: Sequence[_Known], told: Sequence[float]) -> Measure:
 
 
 def _by_kind(known: Sequence[_Known], overall: str) -> dict[str, Measure]:
-    """AUROC of the overall score of one reviewer and of all, as sampled and by expectation, with
-    the difference on the same papers. Nothing is fitted for it, so all papers count.
+    """Return the AUROC of the overall score, as sampled and by expectation, and the difference.
+
+    Both for one reviewer and for all. Nothing is fitted, so all papers count.
     """
     truth = [one.paper.accepted for one in known]
     found = dict[str, Measure]()
@@ -221,7 +225,7 @@ def _deviations(known: Sequence[_Known], wanted: Wanted) -> dict[str, Measure]:
         found["one reviewer, expected"] = measures.run_deviation(
             [[m.value for m in of] for of in marks]
         )
-    # The mean of as many independent reviewers varies by so much less.
+    # The mean of n independent reviewers varies less by a factor of sqrt(n).
     share = 1 / math.sqrt(wanted.ensemble)
     for name, of in list(found.items()):
         if of.value is not None and of.interval is not None:
@@ -233,7 +237,7 @@ def _deviations(known: Sequence[_Known], wanted: Wanted) -> dict[str, Measure]:
 
 
 def _cost(efforts: Sequence[Effort]) -> dict[str, float]:
-    """Return means a paper."""
+    """Return the mean cost of a paper."""
     names = ("replies", "repairs", "prompt_tokens", "completion_tokens", "seconds")
     return {
         name: round(statistics.fmean(float(getattr(effort, name)) for effort in efforts), 3)
@@ -245,7 +249,7 @@ def _cost(efforts: Sequence[Effort]) -> dict[str, float]:
 
 
 def of_report(report: Report) -> Iterator[str]:
-    """Yield the lines of a report; every figure has its interval and what it is compared with."""
+    """Yield the lines of a report, each figure with its interval and, if any, its comparison."""
     made = report.calibration
     yield (
         f"{', '.join(made.models)}, form {made.form}, {made.ensemble} reviewers: fitted on "

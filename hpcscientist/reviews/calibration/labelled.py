@@ -1,9 +1,9 @@
-"""Sets of papers with human scores and decisions.
+"""Reads sets of papers with human scores and decisions.
 
-Two layouts are read. Ours: `labels.jsonl`, a line a paper: `{"id", "text", "scores", "decision"}`,
-where `text` is a file of the folder (PDF, LaTeX or text), and `decision` is accept or reject. And
-that of The AI Scientist's review bench: `ratings_subset.tsv` (or another .tsv), whose first column
-is the paper's id, beside columns of ratings called 0, 1, … and `decision`; the parsed papers are
+Two layouts are supported. Ours: `labels.jsonl`, one line per paper: `{"id", "text", "scores",
+"decision"}`, where `text` is a file in the folder (PDF, LaTeX or text) and `decision` is accept or
+reject. The AI Scientist's review bench: `ratings_subset.tsv` (or another .tsv), whose first column
+is the paper's id, with columns of ratings named 0, 1, … and `decision`; the parsed papers are
 `iclr_parsed/ID.txt`.
 """
 
@@ -28,7 +28,7 @@ from hpcscientist.reviews.paper import PaperText
 
 _LINES: Final = "labels.jsonl"
 _PARSED: Final = "iclr_parsed"
-_LEAST: Final = 4  # of each decision: two to fit and two to hold out
+_LEAST: Final = 4  # papers of each decision: two to fit and two to hold out
 
 
 class _Label(Record):
@@ -48,7 +48,7 @@ class LabelledPaper:
     accepted: bool
 
     def read(self) -> PaperText:
-        """Read its text under its id. Raises UsageError, LibraryError."""
+        """Return the paper's text under its id. Raises UsageError, LibraryError."""
         found = paper.read(self.file)
         return PaperText(
             name=self.paper_id,
@@ -62,7 +62,7 @@ class LabelledPaper:
 
 @dataclass(frozen=True, slots=True)
 class LabelledSet:
-    """A set as it was read. `missing` names papers of the table whose text is not there."""
+    """A loaded set. `missing` names the table's papers whose text does not exist."""
 
     name: str
     sha256: str
@@ -70,22 +70,24 @@ class LabelledSet:
     missing: tuple[str, ...]
 
     def halves(self, seed: int) -> tuple[tuple[LabelledPaper, ...], tuple[LabelledPaper, ...]]:
-        """Return two halves with as many accepted papers; which paper is where depends on the seed
-        and the papers' ids alone, not on their order.
+        """Return two halves with equally many accepted papers, up to one.
+
+        The split depends only on the seed and the papers' ids, not on their order.
         """
         first, second = list[LabelledPaper](), list[LabelledPaper]()
         for kind in (True, False):
             of = [p for p in self.papers if p.accepted is kind]
             of.sort(key=lambda p: hashlib.sha256(f"{seed}/{p.paper_id}".encode()).digest())
-            # The odd one out is the first half's of one kind, and the second's of the other.
+            # An odd accepted paper goes to the first half, an odd rejected one to the second.
             (first if kind else second).extend(of[::2])
             (second if kind else first).extend(of[1::2])
         return tuple(first), tuple(second)
 
 
 def read(folder: Path, limit: int = 0, seed: int = 0) -> LabelledSet:
-    """Read a labelled set, of at most `limit` papers (0: all; as many of each decision as there is
-    room for). Raises UsageError.
+    """Read a labelled set of at most `limit` papers (0: all). Raises UsageError.
+
+    If limited, it holds equally many papers of each decision if there are enough.
     """
     lines = folder / _LINES
     tables = sorted(folder.glob("*.tsv"))
@@ -161,7 +163,7 @@ def _of_table(path: Path, data: bytes) -> Iterator[LabelledPaper]:
     seen = set[str]()
     for number, row in enumerate(rows, start=2):
         if len(row) <= at or row[at] == "Unknown" or not row[0] or row[0] in seen:
-            continue  # withdrawn, without a decision, or listed twice
+            continue  # withdrawn, undecided, or listed twice
         seen.add(row[0])
         scores = []
         for place in ratings:
@@ -177,7 +179,7 @@ def _of_table(path: Path, data: bytes) -> Iterator[LabelledPaper]:
 
 
 def readable(papers: tuple[LabelledPaper, ...]) -> tuple[list[PaperText], list[str]]:
-    """Read papers; return those that can be read, and why the others cannot."""
+    """Read papers; return the readable ones, and why the others cannot be read."""
     found, lost = list[PaperText](), list[str]()
     for one in papers:
         try:

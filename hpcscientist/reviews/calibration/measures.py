@@ -1,8 +1,9 @@
-"""How well a reviewer's scores and decisions agree with people's, each figure with an interval.
+"""Measures how well a reviewer's scores and decisions agree with people's, with intervals.
 
-Shares have Wilson's interval; all else a bootstrap's (percentiles of resamples, drawn within each
-class so that both are always there). The bootstrap treats papers as independent. The expected
-calibration error is biased upwards on few papers, as it always is: a perfect map does not have 0.
+Shares have Wilson's interval; most other figures have a bootstrap interval, from percentiles of
+resamples. Where both classes must be present, resamples are drawn within each class. The bootstrap
+treats papers as independent. The expected calibration error is biased upwards on few papers, as
+always: even a perfect map is above 0.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 RESAMPLES: Final = 2000
-BINS: Final = 10  # of equal width, of the expected calibration error
+BINS: Final = 10  # bins of equal width for the expected calibration error
 _SEED: Final = 0
 
 
 def of_decisions(accepted: Sequence[bool], decided: Sequence[bool]) -> dict[str, Measure]:
     """Return balanced accuracy, accuracy, F1, and the shares of false decisions.
 
-    FPR is the share of the rejected papers that were to be accepted by the reviewer, FNR that of
-    the accepted ones it would reject. None where there is no paper of the kind.
+    FPR is the share of the rejected papers that the reviewer would accept, FNR the share of the
+    accepted papers that it would reject. None if there is no paper of that kind.
     """
     truth, said = np.asarray(accepted, dtype=bool), np.asarray(decided, dtype=bool)
     wrong_yes, wrong_no = int((said & ~truth).sum()), int((~said & truth).sum())
@@ -45,7 +46,7 @@ def of_decisions(accepted: Sequence[bool], decided: Sequence[bool]) -> dict[str,
 
 
 def auroc(accepted: Sequence[bool], scores: Sequence[float]) -> Measure:
-    """Return the probability that an accepted paper scores above a rejected one, ties half."""
+    """Return the probability that an accepted paper scores above a rejected one; ties are half."""
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 (slow to import)
 
     truth, values = np.asarray(accepted, dtype=bool), np.asarray(scores, dtype=float)
@@ -64,7 +65,7 @@ def auroc(accepted: Sequence[bool], scores: Sequence[float]) -> Measure:
 def auroc_gain(
     accepted: Sequence[bool], scores: Sequence[float], better: Sequence[float]
 ) -> Measure:
-    """Return by how much the AUROC of `better` exceeds that of `scores`, of the same papers."""
+    """Return how much the AUROC of `better` exceeds that of `scores` on the same papers."""
     truth = np.asarray(accepted, dtype=bool)
     if not truth.any() or truth.all():
         return Measure(value=None, count=len(truth))
@@ -80,8 +81,10 @@ def auroc_gain(
 
 
 def calibration_error(accepted: Sequence[bool], probabilities: Sequence[float]) -> Measure:
-    """Return the expected calibration error: over bins of equal width, the mean distance of the
-    share of accepted papers from the mean probability, by the bins' papers.
+    """Return the expected calibration error over bins of equal width.
+
+    It is the mean over bins, weighted by their papers, of the distance between the share of
+    accepted papers and the mean probability.
     """
     truth = np.asarray(accepted, dtype=float)
     told = np.asarray(probabilities, dtype=float)
@@ -100,7 +103,7 @@ def calibration_error(accepted: Sequence[bool], probabilities: Sequence[float]) 
 
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> Measure:
-    """Return the rank correlation; None for fewer than three papers or scores all alike."""
+    """Return the rank correlation; None for fewer than three papers or if all scores are equal."""
     from scipy.stats import spearmanr  # noqa: PLC0415 (slow to import)
 
     a, b = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
@@ -118,10 +121,11 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> Measure:
 
 
 def between_humans(ratings: Sequence[Sequence[float]]) -> Measure:
-    """Return the rank correlation of two of a paper's human scores, over all papers with two.
+    """Return the rank correlation between two human scores of a paper, over papers with at least
+    two.
 
-    Which score is whose says nothing, so every pair counts, in both orders, and papers with more
-    scores weigh no more: pairs are drawn as many times from each.
+    The order of scores means nothing, so every pair counts in both orders. The same number of pairs
+    is drawn from each paper, so that papers with more scores weigh no more.
     """
     paired = [list(combinations(of, 2)) for of in ratings if len(of) > 1]
     if len(paired) < 3:
@@ -152,8 +156,9 @@ def between_humans(ratings: Sequence[Sequence[float]]) -> Measure:
 
 
 def run_deviation(runs: Sequence[Sequence[float]]) -> Measure:
-    """Return the standard deviation of one paper's score from one run to the next, pooled over
-    papers; its interval is chi-squared's, for scores that are normal within a paper.
+    """Return the standard deviation of one paper's score between runs, pooled over papers.
+
+    Its interval is chi-squared's, for scores that are normal within a paper.
     """
     from scipy.stats import chi2  # noqa: PLC0415 (slow to import)
 
@@ -189,7 +194,7 @@ def _resampled(truth: Bools, said: Bools, of: Callable[[Bools, Bools], Floats]) 
     )
 
 
-# Row by row: scikit-learn's own take a millisecond each, and there are thousands of resamples.
+# Vectorised over rows: scikit-learn takes a millisecond each for thousands of resamples.
 def _balanced(truth: Bools, said: Bools) -> Floats:
     found: Floats = (
         (said & truth).sum(axis=1) / truth.sum(axis=1)
@@ -204,7 +209,7 @@ def _f1(truth: Bools, said: Bools) -> Floats:
 
 
 def _picks(truth: Bools) -> npt.NDArray[np.int64]:
-    """Return resamples of papers, as many accepted ones (first) and rejected ones as there are."""
+    """Return resamples of papers that keep both classes' sizes, accepted papers first."""
     rng = np.random.default_rng(_SEED)
     halves = [
         rng.choice(np.flatnonzero(truth == kind), size=(RESAMPLES, int((truth == kind).sum())))
@@ -214,7 +219,7 @@ def _picks(truth: Bools) -> npt.NDArray[np.int64]:
 
 
 def _areas(ups: Floats, downs: Floats) -> Floats:
-    """Return for each row the share of pairs in which the upper value is greater, ties half."""
+    """Return for each row the share of pairs in which the `ups` value is greater; ties are half."""
     from scipy.stats import rankdata  # noqa: PLC0415 (slow to import)
 
     count, other = ups.shape[1], downs.shape[1]
@@ -241,7 +246,7 @@ def _percentiles(values: Floats) -> Interval:
 
 
 def rounded(measures: Mapping[str, Measure]) -> dict[str, Measure]:
-    """Return measures to six digits, as files hold them."""
+    """Return measures rounded to six digits, as they are written to files."""
     return {
         name: Measure(
             value=None if m.value is None else round(m.value, 6),

@@ -1,1 +1,1 @@
-"""Errors of known kinds, planted in papers that are right, each beside a clean twin."""
+"""A benchmark that plants known errors in correct papers, each with a clean twin."""

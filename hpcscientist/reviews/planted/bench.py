@@ -1,8 +1,9 @@
-"""`hpcsci bench review --planted`: which errors a model finds, and how often it cries wolf.
+"""`hpcsci bench review --planted`: measures which planted errors a model finds, and its false
+alarms.
 
-An error is found where the model quotes the sentence that has it, whatever it calls it. An alarm
-on the sentence in the same place of the clean twin counts against that. Both are told by kind, and
-apart from them what checks without a model find.
+An error is found if the model quotes the sentence that contains it, whatever kind it names. An
+alarm on the sentence in the same place of the clean twin counts against it. Both are reported by
+kind, and separately for the checks that need no model.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
 from hpcscientist.reviews.review import Wanted, held, key_of
 
 _HOME: Final = Path(__file__).resolve().parent / "papers"
-_OVERLAP: Final = 0.6  # of the shorter text's words
-_LEAST: Final = 4  # words of a quote
+_OVERLAP: Final = 0.6  # least share of the shorter text's words
+_LEAST: Final = 4  # fewest words of a quote
 Kind = Literal[
     "swapped numbers", "dropped seeds", "leaked test", "wrong baseline", "missing ablation",
     "overclaim", "invented citation", "other",
@@ -60,7 +61,7 @@ class ErrorsReply(Record):
 
 
 class Outcome(Record):
-    """One planted error: found, called by its kind, and whether the clean twin gave alarm."""
+    """The result for one planted error: found, named by its kind, and alarms on the clean twin."""
 
     paper: str
     kind: str
@@ -71,7 +72,7 @@ class Outcome(Record):
 
 
 class Rates(Record):
-    """`strict`: found, and no alarm on the twin."""
+    """Shares of outcomes. `strict`: found, and no alarm on the change in the twin."""
 
     recall: Measure
     named: Measure
@@ -81,7 +82,7 @@ class Rates(Record):
 
 
 class PlantedReport(Record):
-    """What was found, by a model and without one. `lost` names texts without a usable reply."""
+    """What was found, by a model and without one. `lost` names errors without a usable reply."""
 
     models: tuple[str, ...]
     papers: tuple[str, ...]
@@ -92,9 +93,9 @@ class PlantedReport(Record):
 
 
 def measure(places: Sequence[Path], wanted: Wanted, limit: int = 0) -> PlantedReport:
-    """Plant errors in papers (without any: in those of this package) and see who finds them.
+    """Plant errors in papers and measure which a model finds; resume an interrupted run.
 
-    Goes on where it was ended. Raises UsageError, ModelError, OSError.
+    Without papers, use this package's. Raises UsageError, ModelError, OSError.
     """
     papers = [paper.read(place) for place in places or sorted(_HOME.glob("*.md"))]
     planted = [one for of in papers for one in plant(of)]
@@ -182,7 +183,9 @@ def _outcome(one: Planted, broken: Sequence[_Alarm], clean: Sequence[_Alarm]) ->
 
 
 def overlaps(quote: str, sentence: str) -> bool:
-    """Whether a quote is of a sentence: most words of the shorter one are the other's, in order."""
+    """Return whether a quote matches a sentence: most words of the shorter are in the other, in
+    order.
+    """
     one, other = _words(quote), _words(sentence)
     shorter, longer = sorted((one, other), key=len)
     if len(shorter) < _LEAST:
@@ -221,7 +224,7 @@ def _rates(of: Sequence[Outcome]) -> Rates:
 
 
 def lines(report: PlantedReport) -> Iterator[str]:
-    """Yield what people read: a row for each kind, by the model and without one."""
+    """Yield the report as text: a row for each kind, with a model and without one."""
     yield f"{', '.join(report.models)}; errors planted in {', '.join(report.papers)}"
     for title, group in (("by the model", report.model), ("without a model", report.without_model)):
         yield f"{title:20}{'found':20}{'called right':20}{'found, twin quiet':20}alarms a twin"

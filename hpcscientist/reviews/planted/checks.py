@@ -1,6 +1,4 @@
-"""Checks of a paper's text that need no model: what it contradicts itself in, and what it cites
-without listing it.
-"""
+"""Checks of a paper's text that need no model: contradictions and citations without a source."""
 
 from __future__ import annotations
 
@@ -8,21 +6,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-_NUMBER = re.compile(r"(?<![\w-])[+-]?\d+(?:[.,]\d+)*%?")  # not those of names: idea-0001
+_NUMBER = re.compile(r"(?<![\w-])[+-]?\d+(?:[.,]\d+)*%?")  # not in names such as idea-0001
 _CLAUSE = re.compile(r"[^.;:!?\n]+(?:\.\d+[^.;:!?\n]*)*")
 _CITED = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 _HEADING = re.compile(r"^## .*(?:references|bibliography).*$", re.I | re.M)
 _ENTRY = re.compile(r"^\s*\[(\d{1,3})\]", re.M)
-_WORDS = 6  # of a clause that are alike: fewer say too little ("against 0.9 of the baseline")
+_WORDS = 6  # fewest equal words: shorter clauses say too little ("against 0.9 of the baseline")
 
 
 def alarms(text: str) -> list[str]:
-    """Return the passages of a paper that contradict others, or cite what is not listed."""
+    """Return the passages that contradict others, or cite an unlisted source."""
     return [*dict.fromkeys([*_contradictions(text), *_unlisted(text)])]
 
 
 def _contradictions(text: str) -> Iterator[str]:
-    """Yield clauses that are alike but for their numbers."""
+    """Yield clauses that differ only in their numbers."""
     told: dict[str, dict[tuple[str, ...], str]] = defaultdict(dict)
     for clause in _CLAUSE.findall(text):
         for part in clause.split(", "):

@@ -1,7 +1,7 @@
-"""Planting: a paper, a kind of error, and two texts that differ from it in one place each.
+"""Plants an error in a paper, and makes a clean twin; each differs from the paper in one place.
 
-The broken one has the error there. The clean twin is changed in the same place and is right, so
-that who takes fright at the change alone is found out.
+The broken text has the error there. The twin has a correct change in the same place, which exposes
+a model that reports any change as an error.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _CITED = re.compile(r"\[(\d{1,3})\]")
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A paper with an error, and its clean twin. `error` and `change` are the sentences that stand
-    in the place in each.
+    """A paper with an error, and its clean twin. `error` and `change` are the two sentences at the
+    place of the edit.
     """
 
     paper: str
@@ -41,11 +41,11 @@ class Planted:
 
 
 Edit = tuple[int, str, str, str]
-"""A section's number, what is replaced there, the error, and the twin's harmless change."""
+"""The section's index, the text to replace, the error, and the twin's harmless change."""
 
 
 def plant(paper: PaperText) -> Iterator[Planted]:
-    """Yield the paper with an error of each kind that it has a place for."""
+    """Yield the paper with one error of each kind for which it has a place."""
     for kind, of in PLANTERS.items():
         edit = of(paper.sections)
         if edit is None:
@@ -70,7 +70,7 @@ def _edited(paper: PaperText, place: int, old: str, new: str) -> str:
 
 
 def _swapped(sections: Sequence[Section]) -> Edit | None:
-    """Swap the two numbers of a comparison in the results; the abstract keeps them as they are."""
+    """Swap the two numbers of a comparison in the results; the abstract still has them right."""
     for place, sentence in _sentences(sections, "result", "experiment", "evaluation"):
         found = _PAIR.search(sentence)
         if found:
@@ -127,7 +127,7 @@ def _overclaim(sections: Sequence[Section]) -> Edit | None:
 
 
 def _citation(sections: Sequence[Section]) -> Edit | None:
-    """Cite an entry that the list of references lacks."""
+    """Cite an entry that is missing from the list of references."""
     last = next((s for s in reversed(sections) if _is_named(s, "reference", "bibliography")), None)
     known = sorted({int(n) for n in _CITED.findall(last.text)}) if last is not None else []
     if not known:
@@ -174,5 +174,5 @@ def _is_named(section: Section, *names: str) -> bool:
 
 
 def _told(sentence: str) -> str:
-    """The same sentence, said otherwise."""
+    """Return the sentence in other words, with the same meaning."""
     return f"We find that {sentence[0].lower()}{sentence[1:]}"

@@ -1,6 +1,6 @@
-"""Scores the candidate: the share of its predictions that are right. `--predictions P --labels L`.
+"""Scores the candidate: the share of its correct predictions. `--predictions P --labels L`.
 
-It imports next to nothing: what a recipe's scorer takes is no part of what is measured.
+It imports almost nothing: the time of a recipe's scorer is not what is measured.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The candidate: sleeps as long as its data say, then predicts."""
+"""The candidate's code: sleeps as long as its data say, then predicts."""
 
 import sys
 import time
