@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from hpcscientist import __version__
 from hpcscientist.campaign import claims
+from hpcscientist.files import vault
 from hpcscientist.files.handed import LARGEST_TEXT
 from hpcscientist.files.hashing import hash_tree, holds, package_hash
 from hpcscientist.history.entities import TrialState
@@ -53,6 +54,10 @@ def examine(recorded: Recorded) -> Wholeness:
     trials = _trials(recorded)
     is_whole = holds(recorded.paths.recipe, recorded.config.recipe_hash, LARGEST)
     found.problems += _results(recorded, trials, is_whole)
+    if not vault.has_key(recorded.config.campaign_id):
+        found.notes.append(
+            "signatures of result files were not checked: the campaign's key is not on this machine"
+        )
     if not is_whole:
         found.problems.append(
             f"{recorded.paths.recipe} is not the recipe of the launch, by the hash in campaign.toml"

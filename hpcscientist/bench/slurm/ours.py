@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -38,15 +38,13 @@ def run(
     specs: Sequence[TrialSpec],
     first: Sequence[TrialSpec] = (),
     module: str = MODULE,
-    in_flight: int | None = None,
 ) -> Ran:
     """Run the `first` trials on Slurm to their end, then the others.
 
-    `module` is what array tasks run. `in_flight` is the number of trials running at any time, each
-    queued by itself; None: all at once. Raises CampaignError if a trial was not scored, and what
+    `module` is what array tasks run. Raises CampaignError if a trial was not scored, and what
     campaigns raise.
     """
-    return asyncio.run(_run(ground, specs, first, module, in_flight))
+    return asyncio.run(_run(ground, specs, first, module))
 
 
 async def _run(
@@ -54,7 +52,6 @@ async def _run(
     specs: Sequence[TrialSpec],
     first: Sequence[TrialSpec],
     module: str,
-    in_flight: int | None,
 ) -> Ran:
     state = CampaignState()
     journal = Journal(ground.run.journal, state.apply)
@@ -65,25 +62,14 @@ async def _run(
         if first:
             _check(await runner.run(first))
         begin = time.perf_counter()
-        if in_flight is None:
-            ideas = [list(trials) for _, trials in groupby(specs, lambda spec: spec.idea_id)]
-            reports = await asyncio.gather(*(runner.run(trials) for trials in ideas))
-        else:
-            waiting = iter(specs)
-            reports = await asyncio.gather(
-                *(_one_by_one(runner, waiting) for _ in range(in_flight))
-            )
+        ideas = [list(trials) for _, trials in groupby(specs, lambda spec: spec.idea_id)]
+        reports = await asyncio.gather(*(runner.run(trials) for trials in ideas))
         seconds = time.perf_counter() - begin
     finally:
         await backend.close()
         journal.close()
     _check([report for some in reports for report in some])
     return Ran(seconds, slurm.slurm.counts.total())
-
-
-async def _one_by_one(runner: TrialRunner, waiting: Iterator[TrialSpec]) -> list[TrialReport]:
-    """Run trials in sequence, each as soon as the previous one has its report."""
-    return [report for spec in waiting for report in await runner.run([spec])]
 
 
 def _check(reports: Sequence[TrialReport]) -> None:
