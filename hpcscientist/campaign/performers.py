@@ -73,55 +73,49 @@ class Performers:
     async def perform(self, action: Action) -> None:
         """Perform an action. Raises EndpointError, MachineTrouble, DiskFull, RunDirectoryError."""
         try:
-            await self._perform(action)
+            match action:
+                case RunTrial():
+                    await self._run(action)
+                case Propose(number, round_number):
+                    await self.admission.propose(number, round_number)
+                case Admit(number):
+                    await self.admission.admit(number)
+                case Brief(idea_id):
+                    await self.idea_runner.brief(idea_id)
+                case Take(idea_id, step):
+                    await self.idea_runner.take(action)
+                    if isinstance(step, Conclude):
+                        self.claims.write(idea_id)
+                case Decide(idea_id, after):
+                    self.effort.decide(idea_id, after)
+                    await self.idea_runner.note(idea_id)
+                case Judge():
+                    self.confirming.judge(action)
+                case Spend():
+                    self.confirming.spend(action)
+                case Compact():
+                    await self.compactor.compact()
+                case _:
+                    raise AssertionError(f"{action.key} is the conductor's")
         except IdeaDamaged as error:
-            idea_id = action.idea_id if isinstance(action, RunTrial | Take | Brief) else ""
-            progress = self.state.progress
-            if idea_id not in progress.open and idea_id not in progress.aside:
-                raise
-            self.idea_runner.leave(idea_id, str(error))  # other ideas go on
+            self._leave(action, error)
 
-    async def _perform(self, action: Action) -> None:
-        match action:
-            case RunTrial():
-                await self._run(action)
-            case Propose(number, round_number):
-                await self.admission.propose(number, round_number)
-            case Admit(number):
-                await self.admission.admit(number)
-            case Brief(idea_id):
-                await self.idea_runner.brief(idea_id)
-            case Take(idea_id, step):
-                await self.idea_runner.take(action)
-                if isinstance(step, Conclude):
-                    self.claims.write(idea_id)
-            case Decide(idea_id, after):
-                self.effort.decide(idea_id, after)
-                await self.idea_runner.note(idea_id)
-            case _:
-                await self._of_campaign(action)
-
-    async def _of_campaign(self, action: Action) -> None:
-        match action:
-            case Judge():
-                self.confirming.judge(action)
-            case Spend():
-                self.confirming.spend(action)
-            case Compact():
-                await self.compactor.compact()
-            case _:
-                raise AssertionError(f"{action.key} is the conductor's")
+    def _leave(self, action: Action, error: IdeaDamaged) -> None:
+        """Leave a damaged idea to the next driver; other ideas go on. Raises the error if no idea
+        can be left.
+        """
+        idea_id = action.idea_id if isinstance(action, RunTrial | Take | Brief) else ""
+        progress = self.state.progress
+        if isinstance(action, RunTrial) and action.stage is Stage.CONFIRM:
+            self.confirming.set_aside(idea_id, str(error))
+        elif idea_id in progress.open or idea_id in progress.aside:
+            self.idea_runner.leave(idea_id, str(error))
+        else:
+            raise error
 
     async def _run(self, action: RunTrial) -> None:
         """Run a trial, and record what follows from its end."""
-        try:
-            spec = self.trials.spec(action)
-        except IdeaDamaged as error:
-            if action.stage is not Stage.CONFIRM:
-                raise
-            self.confirming.set_aside(action.idea_id, str(error))  # others can still be confirmed
-            return
-        await self.trials.run(spec)
+        await self.trials.run(action)
         if action.idea_id == BASELINE_ID:
             self.catch_up()
         elif action.idea_id in self.state.progress.open:

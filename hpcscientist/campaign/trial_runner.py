@@ -389,14 +389,11 @@ class DueTrials:
     state: CampaignState
     integrity: Integrity
 
-    def spec(self, action: RunTrial) -> TrialSpec:
-        """Return the spec of a wanted run. Raises IdeaDamaged if the idea or its attempt's code
-        differs from what was recorded.
+    async def run(self, action: RunTrial) -> TrialReport:
+        """Run a trial to its end. Raises IdeaDamaged if the idea or its attempt's code differs from
+        what was recorded, and what `TrialRunner.once` raises.
         """
-        return self._spec(action).model_copy(update={"run": action.run})
-
-    async def run(self, spec: TrialSpec) -> TrialReport:
-        """Run a trial to its end. Raises what `TrialRunner.once` raises."""
+        spec = self._spec(action).model_copy(update={"run": action.run})
         try:
             return await self.trials.once(spec)
         finally:

@@ -48,7 +48,7 @@ class ProcessBackend(ABC):
     def __init__(self, places: int) -> None:
         self._places = places
         self._told = ChangeQueue()
-        self._tasks: dict[RunId, asyncio.Task[None]] = {}
+        self._tasks: dict[RunId, asyncio.Task[Ended]] = {}
 
     @abstractmethod
     async def follow(self, trial: TrialSpec) -> Ended:
@@ -75,7 +75,7 @@ class ProcessBackend(ABC):
         """Follow the trials of a batch from now on."""
         for spec in (spec for element in batch.elements for spec in element):
             run = run_of(spec)
-            task = asyncio.create_task(self._one(spec))
+            task = asyncio.create_task(self.follow(spec))
             self._tasks[run] = task
             # Not in the task itself: one that is cancelled before its first turn runs nothing.
             task.add_done_callback(partial(self._over, run))
@@ -97,19 +97,18 @@ class ProcessBackend(ABC):
         """Stop what still runs: nothing outlives the driver here. Idempotent."""
         await _cancel(list(self._tasks.values()))
 
-    async def _one(self, spec: TrialSpec) -> None:
-        self._told.tell(await self.follow(spec))
-
-    def _over(self, run: RunId, task: asyncio.Task[None]) -> None:
+    def _over(self, run: RunId, task: asyncio.Task[Ended]) -> None:
         if self._tasks.get(run) is task:
             del self._tasks[run]
         if task.cancelled():
             self._told.tell(Ended(run, EndState.CANCELLED, ended_at=time.time()))
         elif (error := task.exception()) is not None:
             self._told.fail(error)
+        else:
+            self._told.tell(task.result())
 
 
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Task[Ended]]) -> None:
     """Cancel tasks and wait for their end, also when cancelled meanwhile."""
     running = [task for task in tasks if not task.done()]
     for task in running:
