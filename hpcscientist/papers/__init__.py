@@ -1,1 +1,1 @@
-"""Manuscripts in which no number is typed, and what holds them to the results."""
+"""Manuscripts that name facts instead of typing numbers, and the checks against the results."""

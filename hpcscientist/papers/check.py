@@ -1,4 +1,4 @@
-"""`hpcsci paper --check`: holds a manuscript against the facts, the claims and the library."""
+"""`hpcsci paper --check`: checks a manuscript against the facts, the claims and the library."""
 
 from __future__ import annotations
 
@@ -53,28 +53,28 @@ _ABSTRACT = Place(section="abstract")
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many numbers of a manuscript are traced to facts, and how many are not."""
+    """The counts of a manuscript's numbers that are traced to facts, and that are not."""
 
     traced: int
     untraced: int
 
     @property
     def share(self) -> float:
-        """The share that is traced; 1 without any number."""
+        """The traced share; 1 if there are no numbers."""
         total = self.traced + self.untraced
         return self.traced / total if total else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of a check."""
+    """The result of a check."""
 
     defects: tuple[Defect, ...]
     coverage: Coverage
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is wrong, and every number is traced."""
+        """Return whether there are no defects and every number is traced."""
         return not self.defects and self.coverage.share == 1.0
 
 
@@ -86,7 +86,7 @@ def check(manuscript: Manuscript, sheet: FactSheet, papers: Papers) -> list[Defe
 def check_all(
     manuscript: Manuscript, sheet: FactSheet, papers: Papers, paths: RunPaths | None
 ) -> Checked:
-    """Check a manuscript, and (with a run directory) that the facts are still what they were.
+    """Check a manuscript and, given a run directory, that its facts have not changed.
 
     Raises RunDirectoryError.
     """
@@ -98,7 +98,7 @@ def check_all(
 
 
 def used(manuscript: Manuscript) -> dict[str, Place]:
-    """Return the facts that a manuscript uses, and where it does so first."""
+    """Return the ids of the facts that a manuscript uses, each with the place of its first use."""
     found: dict[str, Place] = {}
     for place, line in lines(manuscript):
         for part in walk(line):
@@ -109,7 +109,7 @@ def used(manuscript: Manuscript) -> dict[str, Place]:
 
 
 def coverage(manuscript: Manuscript, sheet: FactSheet, defects: Iterable[Defect]) -> Coverage:
-    """Count the numbers that resolve to facts, and those that do not or are typed."""
+    """Count the numbers that resolve to facts, and those that are typed or do not resolve."""
     traced = untraced = 0
     for _, line in lines(manuscript):
         for part in walk(line):
@@ -125,16 +125,16 @@ def coverage(manuscript: Manuscript, sheet: FactSheet, defects: Iterable[Defect]
 
 
 def changed(sheet: FactSheet, paths: RunPaths, needed: dict[str, Place]) -> Iterator[Defect]:
-    """Compute the facts anew, and return those that are others now, by number and trial.
+    """Recompute the facts and return a defect for each one that changed, naming the trial.
 
-    `needed` are the facts in use; of others only what the records themselves disagree on is told.
-    Raises RunDirectoryError.
+    Only the facts in `needed` are compared. Disagreements between the campaign's records are
+    reported for all facts. Raises RunDirectoryError.
     """
     again = collect(paths)
     for fact_id, place in needed.items():
         was, now = sheet.by_id.get(fact_id), again.sheet.by_id.get(fact_id)
         if was is None:
-            continue  # said already: there is no such fact
+            continue  # unknown fact: another check reports it
         if now is None:
             gone = ", ".join(dict.fromkeys(row.trial for row in was.source.trials))
             yield _changed(
@@ -163,7 +163,7 @@ def _changed(place: Place, fact: Fact, why: str) -> Defect:
 
 
 def _difference(was: Fact, now: Fact) -> str:
-    """Say in what a fact differs from what it was: by trial where it has any."""
+    """Return how a fact changed, by trial if it has any; "" if it did not change."""
     rows = {(row.trial, row.run, row.position): row for row in now.source.trials}
     for row in was.source.trials:
         if why := _row_difference(row, rows.get((row.trial, row.run, row.position))):
@@ -174,7 +174,8 @@ def _difference(was: Fact, now: Fact) -> str:
         where = ", ".join(file.file for file in was.source.files) or was.source.method
         return f"it is {now.text} now ({where})"
     ours = {file.file: file.sha256 for file in now.source.files}
-    # A result file may be compacted, and the journal may go on: of these, rows and counts count.
+    # Result files may be compacted and the journal may grow, so only code and recipe files are
+    # compared by hash.
     for file in was.source.files:
         is_code = file.file.endswith(".py") or file.file.startswith("recipe/")
         if is_code and ours.get(file.file) != file.sha256:
@@ -194,7 +195,7 @@ def _row_difference(was: TrialRow, now: TrialRow | None) -> str:
 
 @dataclass
 class Checker:
-    """Checks one manuscript."""
+    """The checks of one manuscript."""
 
     manuscript: Manuscript
     sheet: FactSheet
@@ -214,7 +215,7 @@ class Checker:
         )
 
     def all(self) -> Iterator[Defect]:
-        """Return all defects."""
+        """Yield all defects."""
         titles = {section.id: section.title for section in self.manuscript.sections}
         for place, line in lines(self.manuscript):
             for found in self.line(line, titles.get(place.section, "")):
@@ -224,14 +225,14 @@ class Checker:
         yield from self._told()
 
     def line(self, line: Line, context: str = "") -> Iterator[Found]:
-        """Return the defects of one paragraph; `context` is the title of its section."""
+        """Yield the defects of one paragraph; `context` is the title of its section."""
         try:
             read = parse_line(written(line))
         except NotRestrictedText as error:
             yield Found(error.code, error.found, str(error))
             return
         flat = flatten(line, self.sheet)
-        if flat.text != flatten(read, self.sheet).text:  # words that would be read as a reference
+        if flat.text != flatten(read, self.sheet).text:  # words that would parse as a reference
             yield Found(DefectCode.SYNTAX, flat.text[:80], "write words, and references as such")
             return
         for word in foreign_letters(mask(flat.text, self._names)):
@@ -260,7 +261,7 @@ class Checker:
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        """What may be typed with a number in it."""
+        """The names that may be typed although they contain a number."""
         own = [idea.idea_id for idea in self.sheet.ideas]
         own += [idea.title for idea in self.sheet.ideas]
         own += [title for idea in self.sheet.ideas for title in idea.parts.values()]
@@ -314,7 +315,10 @@ class Checker:
             )
 
     def _told(self) -> Iterator[Defect]:
-        """A manuscript tells how many ideas were tried, what failed, and how that is corrected."""
+        """Yield a defect for each required statement that is missing.
+
+        A manuscript must state how many ideas were tried, how many failed, and the correction.
+        """
         names = used(self.manuscript)
         tried = self.sheet.by_id.get("campaign.ideas.proposed")
         if tried is not None and tried.id not in names:
@@ -347,5 +351,5 @@ class Checker:
 
 
 def _is_mixed(word: str) -> bool:
-    """Whether a word has both letters and digits: a name, and no number."""
+    """Return whether a word has both letters and digits, as a name has and a number has not."""
     return any(c.isdigit() for c in word) and any(c.isalpha() for c in word)

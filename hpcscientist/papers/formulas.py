@@ -1,4 +1,4 @@
-"""Formulas over facts: a whitelist of operations on typed values, units checked."""
+"""Formulas over facts: a whitelist of operations on typed values, with units checked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_ARITHMETIC = (FactKind.INTERVAL, FactKind.P_VALUE)
 
 
 class BadFormula(ValueError):
-    """A formula's facts do not go together; `unknown` is the id where one is no fact."""
+    """Raised for a formula whose facts do not combine; `unknown` is an id that is no fact."""
 
     def __init__(self, why: str, unknown: str | None = None) -> None:
         self.unknown = unknown
@@ -38,7 +38,7 @@ class BadFormula(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a reference comes to: `fact` is printed, `parts` are the facts that it is made of.
+    """The value of a reference: `fact` is printed, `parts` are the facts it is computed from.
 
     `against` is the second operand of a difference or a ratio.
     """
@@ -50,12 +50,12 @@ class Quantity:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it counts facts that are listed."""
+        """Return whether the formula counts the facts that it lists."""
         return Op.COUNT in self.ops
 
 
 def resolve(ref: Reference, sheet: FactSheet) -> Quantity:
-    """Return what a reference comes to. Raises BadFormula."""
+    """Return the value of a reference. Raises BadFormula."""
     if isinstance(ref, FactRef):
         fact = sheet.by_id.get(ref.id)
         if fact is None:
@@ -233,7 +233,7 @@ _OPERATIONS = {
 
 
 def signed_value(quantity: Quantity) -> float:
-    """Return the value before its sign was taken away."""
+    """Return the value with the sign that `magnitude` removed."""
     if Op.MAGNITUDE not in quantity.ops or not quantity.parts:
         return quantity.fact.value
     first, against = quantity.parts[0], quantity.against
@@ -264,7 +264,7 @@ def _two(ref: Formula, args: Sequence[Quantity]) -> tuple[Fact, Fact]:
 
 
 def _same(ref: Formula, a: Fact, b: Fact) -> None:
-    """Raise BadFormula unless two facts can be subtracted or divided."""
+    """Raise BadFormula if two facts cannot be subtracted or divided."""
     if a.kind in _NO_ARITHMETIC or b.kind in _NO_ARITHMETIC:
         raise BadFormula(f"{ref}: {ref.op} takes no intervals and no p-values")
     if a.unit != b.unit:

@@ -1,4 +1,4 @@
-"""What this machine lacks to make papers, told before anybody waits for one."""
+"""Reports what this machine lacks to make papers, before a run starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES: Final = {
 
 
 def missing() -> tuple[str, ...]:
-    """Return what papers with PDF lack here, each with what fixes it; () where nothing is."""
+    """Return what is missing here to make a PDF, each item with its fix."""
     found = []
     if packages := engine.lacking():
         found.append(f"TeX packages: {' '.join(packages)} ({engine.INSTALL})")
@@ -28,11 +28,11 @@ def missing() -> tuple[str, ...]:
 
 
 def can_preview() -> bool:
-    """Whether Typst is installed beside this package."""
+    """Return whether Typst is installed."""
     return importlib.util.find_spec("typst") is not None
 
 
 def statement() -> str:
-    """Say in one line what is lacking; "" where nothing is."""
+    """Return what is missing in one line, or ""."""
     found = missing()
     return f"no PDF can be made here: lacking are {'; '.join(found)}" if found else ""

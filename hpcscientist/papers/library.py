@@ -1,4 +1,4 @@
-"""The library that a campaign was grounded in, as its papers cite it."""
+"""Opens the literature library of a campaign, which its papers cite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcscientist.records.literature import Paper
 
 
 class NoLibrary:
-    """In place of a library, where a campaign had none: it knows no paper."""
+    """An empty library, for a campaign that had none."""
 
     def paper(self, paper_id: str) -> Paper | None:
         """Return None."""
@@ -20,9 +20,10 @@ class NoLibrary:
 
 
 def library_of(paths: RunPaths, config: CampaignConfig) -> Library | None:
-    """Open a campaign's library, offline; None where it had none.
+    """Open a campaign's library, offline; return None if it had none.
 
-    Its own lies in the run directory, wherever that is now. Raises LibraryError.
+    A library inside the run directory is preferred, since the run directory may have been moved.
+    Raises LibraryError.
     """
     if not config.library:
         return None

@@ -1,4 +1,4 @@
-"""`hpcsci paper`: which papers a campaign has, each drawn, written, checked and typeset."""
+"""`hpcsci paper`: selects a campaign's papers, then draws, writes, checks and typesets each."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ from hpcscientist.results.aggregate import overview
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for. `ideas`: (): one paper for each confirmed improvement, and one of all.
+    """What the user asks for.
 
-    `venue` is a name or a folder, `pages` None the venue's own, `model` "" the campaign's own.
-    `out`: None: `papers/` of the run directory.
+    `ideas` () means one paper for each confirmed improvement, and one on the campaign. `venue` is a
+    name or a folder; `pages` None is the venue's limit; `model` "" is the campaign's own model;
+    `out` None is `papers/` in the run directory.
     """
 
     folder: Path  # the working directory, which venues and models are relative to
@@ -61,7 +62,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One paper. `written` says what it took, `defects` what is wrong with it still."""
+    """One finished paper. `written` says what it took; `defects` are those that remain."""
 
     subject: str
     title: str
@@ -72,13 +73,13 @@ class Made:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the PDF is there, nothing is wrong with it, and all of its numbers are traced."""
+        """Return whether the PDF exists, has no defects, and all of its numbers are traced."""
         return self.built.is_sound and not self.defects
 
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """A paper of which the model wrote no outline; `reason` in one line."""
+    """A paper that was not written, because the model gave no outline; `reason` is one line."""
 
     subject: str
     reason: str
@@ -86,7 +87,7 @@ class Unwritten:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A paper that would be written: what `--dry-run` says."""
+    """A paper that would be written, as `--dry-run` shows it."""
 
     subject: str
     title: str
@@ -97,7 +98,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """A campaign opened for papers: its records, what is drawn, and its recipe."""
+    """A campaign opened for papers: its records, the data of its figures, and its recipe."""
 
     records: Records
     drawable: Drawable
@@ -107,19 +108,17 @@ class Studio:
 
     @property
     def plot(self) -> Path | None:
-        """The recipe's own plot.py; None where it has none."""
+        """The recipe's own plot.py, or None."""
         own = self.campaign.recipe.folder / "plot.py"
         return own if own.is_file() else None
 
 
 def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made | Unwritten]:
-    """Write and build the papers that are asked for, one after another.
+    """Write and build the requested papers, one after another.
 
-    One that the model gives no usable reply for stops none of the others.
-
-    After a kill the same call goes on: what models replied before is taken from the record. Nothing
-    of the campaign is changed. Raises UsageError, RunDirectoryError, CampaignBusy, ModelError,
-    LibraryError, OSError.
+    If the model gives no usable reply for one paper, the others are still written. After a kill,
+    the same call resumes: recorded model replies are reused. The campaign itself is not changed.
+    Raises UsageError, RunDirectoryError, CampaignBusy, ModelError, LibraryError, OSError.
     """
     studio = open_studio(paths, wanted)
     roles = open_writers(studio.campaign, wanted.settings, wanted.model)
@@ -137,7 +136,7 @@ def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made | Unwritt
 
 
 def plan(paths: RunPaths, wanted: Wanted) -> tuple[list[Planned], tuple[str, ...]]:
-    """Return which papers would be made, and what this machine lacks for them. Writes nothing.
+    """Return the papers that `make` would write, and what this machine lacks. Writes nothing.
 
     Raises as `make` does.
     """
@@ -235,7 +234,7 @@ def _offers(figures: dict[str, Drawn]) -> tuple[FigureOffer, ...]:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Keep others from making the same paper. Raises CampaignBusy, RunDirectoryError."""
+    """Lock a paper's folder against other writers. Raises CampaignBusy, RunDirectoryError."""
     try:
         lock = Lock(folder / ".writer")
     except Held as holder:

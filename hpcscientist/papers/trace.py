@@ -1,4 +1,4 @@
-"""`hpcsci paper --trace`: each number of a manuscript with its formula, trials, rows and hashes."""
+"""`hpcsci paper --trace`: lists each number with its formula, trials, rows and hashes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HASH = 12  # characters of a hash that a table shows
 
 
 class TraceRow(Record):
-    """One number of a manuscript. `formula` is as it is written; `facts` are those in it.
+    """One number of a manuscript. `formula` is as written in the text; `facts` are the ids in it.
 
-    `lines` are those of the file that a hyperparameter was read from; `problem` says why a number
-    cannot be traced, "" where it can.
+    `lines` are the lines of the file that a hyperparameter was read from. `problem` says why a
+    number cannot be traced, or is "".
     """
 
     number: int
@@ -80,7 +80,7 @@ def _rows(manuscript: Manuscript, sheet: FactSheet) -> Iterator[TraceRow]:
 
 
 def as_table(rows: tuple[TraceRow, ...]) -> list[tuple[str, ...]]:
-    """Return a line a number, by `COLUMNS`: what a terminal or a page shows."""
+    """Return one table row for each number, with the columns of `COLUMNS`."""
     return [
         (
             str(row.number),

@@ -1,4 +1,4 @@
-"""`hpcsci paper --check` and `--trace`: a finished paper against the campaign as it is now."""
+"""`hpcsci paper --check` and `--trace`: checks a finished paper against its campaign's records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Plac
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What came of a check. `reading` is of the PDF; None where `unread` says why."""
+    """The result of a check. `reading` is of the PDF; if it is None, `unread` says why."""
 
     folder: Path
     defects: tuple[Defect, ...]
@@ -41,19 +41,19 @@ class Verified:
 
     @property
     def coverage(self) -> float:
-        """The share of the PDF's digits that are explained; 0 where it could not be read."""
+        """The share of the PDF's digits that are explained; 0 if the PDF could not be read."""
         return self.reading.coverage if self.reading is not None else 0.0
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong with the paper, and every digit is explained."""
+        """Return whether the paper has no defects and every digit is explained."""
         return not self.defects and self.coverage == 1.0
 
 
 def verify(folder: Path, run: Path | None) -> Verified:
-    """Hold a paper against its campaign, without a model. Nothing is written.
+    """Check a paper against its campaign, without a model and without writing anything.
 
-    `run`: the run directory, None: where the paper says, or where it lies. Raises UsageError,
+    `run` is the run directory; if None, it is found as `campaign_of` says. Raises UsageError,
     RunDirectoryError, LibraryError.
     """
     manuscript = _manuscript(folder)
@@ -85,7 +85,7 @@ def verify(folder: Path, run: Path | None) -> Verified:
 
 
 def traced(folder: Path) -> tuple[TraceRow, ...]:
-    """Return where each number of a paper comes from, by the facts that lie beside it.
+    """Return where each number of a paper comes from, by the facts stored in the paper's folder.
 
     Raises UsageError.
     """
@@ -93,7 +93,10 @@ def traced(folder: Path) -> tuple[TraceRow, ...]:
 
 
 def campaign_of(folder: Path, run: Path | None) -> RunPaths:
-    """Return the campaign that a paper is on. Raises UsageError where it is not known."""
+    """Return the run directory of a paper's campaign. Raises UsageError if it cannot be found.
+
+    Without `run`, try the path recorded in paper.json, then the folder two levels above the paper.
+    """
     if run is not None:
         return RunPaths(run)
     said = _said(folder / RECORD)
@@ -116,7 +119,7 @@ def _said(record: Path) -> str:
 
 
 def _records(folder: Path, paths: RunPaths) -> Records:
-    """Return a campaign's records with the facts as they were when the paper was made."""
+    """Return the campaign's records, with the facts as stored when the paper was made."""
     state, config = read_state(paths), frozen.read(paths)
     return Records(paths, config, state, _facts(folder), library_of(paths, config))
 
@@ -152,7 +155,7 @@ def _evidence(what: str) -> Defect:
 
 
 def _figures(folder: Path, manuscript: Manuscript) -> dict[str, Drawn]:
-    """Return the figures of a paper as they lie in its folder."""
+    """Return a paper's figures from the files in its folder."""
     found: dict[str, Drawn] = {}
     said = _recorded_figures(folder / RECORD)
     for use in manuscript.figures:

@@ -1,1 +1,1 @@
-"""Renderers of the views: terminal table, live view, HTML report. They compute nothing."""
+"""Renders the views: terminal table, live view, HTML report. Nothing is computed here."""

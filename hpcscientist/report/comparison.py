@@ -1,4 +1,4 @@
-"""The HTML page of several campaigns side by side."""
+"""Writes the HTML page that compares several campaigns side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live view of a campaign on a terminal: 80 columns, 24 lines and no colour will do."""
+"""Draws the live view of a campaign; a terminal of 80 columns and 24 lines suffices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hpcscientist.report.words import duration, effect, worked
 from hpcscientist.views.live import Snapshot
 
 _LABEL: Final = 9
-_FIXED: Final = 11  # lines that are there whatever happens
+_FIXED: Final = 11  # lines that are always shown
 
 
 def screen(shot: Snapshot, columns: int, lines: int) -> RenderableType:
-    """Return a snapshot as it is drawn on a terminal of this size."""
+    """Return a snapshot, laid out for a terminal of this size."""
     left = max(3, lines - _FIXED - bool(shot.waiting) - bool(shot.plane) - bool(shot.note))
     failures = list(shot.failures)[::-1][: max(1, left // 3)]
     running = shot.running[: max(1, left - len(failures))]
@@ -112,7 +112,7 @@ def _running(shot: Snapshot, count: int, columns: int) -> RenderableType:
 
 
 def _bar(done: int, of: int, width: int = 20) -> str:
-    """A bar that ASCII can show, so that any terminal and any screen reader can."""
+    """Return a progress bar in ASCII, which any terminal and any screen reader can show."""
     full = round(width * min(1.0, done / of)) if of else 0
     return f"[{'#' * full}{'.' * (width - full)}]"
 

@@ -1,8 +1,8 @@
-"""The HTML report: one file that asks nobody for anything.
+"""Writes the HTML report: one self-contained file that loads nothing from the network.
 
-Its own styles and script are told to the browser by their hashes, and nothing else is let run: a
-title, a log or a diff that is HTML shows as text. Data lie in blocks that no browser executes.
-Why it draws by itself: README.md of this folder.
+The Content-Security-Policy allows only our own style and script, by their hashes, so HTML in a
+title, a log or a diff is shown as text. Data are in blocks that browsers do not execute. README.md
+of this folder says why the page uses no charting library.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from hpcscientist.views.timeline import TrialSpan, lanes
 
 # A campaign's view as JSON values, as the report's page reads them.
 #
-# Rows of `results` are embedded as `hpcsci results --format json` prints them. What there is much
-# of (ideas, trials) is laid out by columns, and names that repeat are numbers into a list.
+# Rows of `results` are embedded as `hpcsci results --format json` prints them. Large tables (ideas,
+# trials) are stored by columns, and repeated names as indices into a list.
 
-PACK: Final = 100  # ideas whose cards are unpacked together
+PACK: Final = 100  # cards that are compressed together
 
 
 def data(
@@ -46,11 +46,12 @@ def data(
     found: Sequence[Source],
     manuscripts: Sequence[ManuscriptView],
 ) -> dict[str, Any]:
-    """Return what the page draws, but for rows and cards, for `as_json`. Times: seconds since the
-    launch.
+    """Return the data that the page draws, without rows and cards, for `as_json`.
+
+    Times are seconds since the launch.
     """
     zero = view.timeline.first or 0.0
-    # A running campaign goes on until now, another one until the last thing that happened.
+    # The time axis of a running campaign ends now, that of any other at its last event.
     until = view.read_at if view.is_driven else (view.timeline.last or zero)
     trials, nodes = _trials(view.trials, zero)
     config = view.config
@@ -83,7 +84,7 @@ def data(
 
 
 def figures(spent: Spending) -> dict[str, Any]:
-    """Return what was spent in all, as the header shows it."""
+    """Return the total costs and the counts of findings."""
     return {
         "cpu_hours": spent.cpu_hours,
         "gpu_hours": spent.gpu_hours,
@@ -97,7 +98,7 @@ def figures(spent: Spending) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> Any:
-    """Return view models as JSON values, with null in place of numbers that no JSON holds."""
+    """Return view models as JSON values, with null for numbers that JSON cannot hold."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -129,7 +130,7 @@ def _ideas(view: CampaignView) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {
         "id": [idea.idea_id for idea in view.ideas],
         "number": [idea.number for idea in view.ideas],
-        # The row has it, where there is one.
+        # An idea with a row has its title there.
         "title": ["" if idea.row else idea.title for idea in view.ideas],
         "arm": [idea.arm for idea in view.ideas],
         "parents": [list(idea.parent_ids) for idea in view.ideas],
@@ -147,7 +148,7 @@ def _ideas(view: CampaignView) -> dict[str, Any]:
 def _trials(
     trials: Sequence[TrialSpan], zero: float
 ) -> tuple[dict[str, Any], list[tuple[str, int]]]:
-    """Return the trials, and each node's name with how many of them ran there side by side."""
+    """Return the trials, and each node's name with the most trials that ran there at once."""
     begun = [span for span in trials if span.started is not None]
     lane_of = dict(zip(map(id, begun), lanes(begun), strict=True))
     names = sorted({span.node for span in begun})
@@ -214,7 +215,7 @@ def page(
     sources: Sequence[Source],
     manuscripts: Sequence[ManuscriptView] = (),
 ) -> Iterator[str]:
-    """Yield a campaign's page, part by part: what is seen first comes first."""
+    """Yield a campaign's page in parts, the visible ones first."""
     title = f"{view.state.campaign_id}: {view.recipe.topic.title}"
     yield head(title, "report.js")
     yield _header(view)
@@ -233,7 +234,7 @@ def page(
 
 
 def head(title: str, script: str) -> str:
-    """Return the beginning of a page that runs one of our scripts and nothing else."""
+    """Return the beginning of a page that may run one of our scripts and nothing else."""
     styles = _asset("report.css")
     policy = (
         f"default-src 'none'; style-src '{_hash(styles)}'; script-src '{_hash(_script(script))}'; "
@@ -251,7 +252,7 @@ def head(title: str, script: str) -> str:
 
 
 def main(views: Sequence[tuple[str, str, str]]) -> str:
-    """Return the list of views and a section for each, with its question as its title."""
+    """Return the list of views and a section for each view, titled by its question."""
     entries = "".join(f'<li><a href="#{i}">{html.escape(name)}</a></li>' for i, _, name in views)
     sections = "".join(
         f'<section class="view" id="{i}" aria-labelledby="{i}-title"><h2 id="{i}-title">'
@@ -270,7 +271,7 @@ def tail(script: str) -> str:
 
 
 def json_block(name: str, value: Any) -> str:
-    """Return a block of data. No text in it can end it: there is no `<` in it."""
+    """Return a block of JSON data. It contains no `<`, so no text can end the block."""
     text = _dumped(value)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -278,7 +279,7 @@ def json_block(name: str, value: Any) -> str:
 
 
 def packed_block(name: str, value: Any) -> str:
-    """Return a block of data that is unpacked when it is looked at: gzip, as base64."""
+    """Return a block of data as base64 of gzip, which the page unpacks on demand."""
     text = _dumped(value)
     packed = gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)
     inside = base64.b64encode(packed).decode()
@@ -291,7 +292,7 @@ def _dumped(value: Any) -> str:
 
 
 def figures_list(figures: Sequence[tuple[str, str]]) -> str:
-    """Return named figures."""
+    """Return named figures as an HTML list."""
     return (
         '<dl class="figures">'
         + "".join(
@@ -303,7 +304,7 @@ def figures_list(figures: Sequence[tuple[str, str]]) -> str:
 
 
 def notes_list(notes: Sequence[str]) -> str:
-    """Return what a reader must know to trust the numbers; "" for nothing."""
+    """Return the notes that a reader needs to trust the numbers as HTML; "" if there are none."""
     if not notes:
         return ""
     entries = "".join(f"<li>{html.escape(printable(note))}</li>" for note in notes)
@@ -320,9 +321,7 @@ def topline(
     figures: Sequence[tuple[str, str]],
     command: str = "",
 ) -> str:
-    """Return a page's header: its title, what is below it, the answer in a sentence, figures, and
-    the command that goes on from there.
-    """
+    """Return a page's header: title, line below it, answer in a sentence, figures, next command."""
     following = f'<p class="next">Next: <code>{html.escape(printable(command))}</code></p>'
     return (
         f'<header class="top"><div class="titles"><h1>{html.escape(printable(title))}</h1>'
@@ -334,7 +333,7 @@ def topline(
 
 
 def stamp(seconds: float) -> str:
-    """Return a time of day, in UTC: whoever reads it may be anywhere."""
+    """Return a date and time in UTC, as readers may be in any time zone."""
     return strftime("%Y-%m-%d %H:%M UTC", gmtime(seconds))
 
 
@@ -369,7 +368,7 @@ def _header(view: CampaignView) -> str:
 
 
 def _without_script(view: CampaignView) -> str:
-    """The rows as a bare table, for viewers that run no script."""
+    """Return the first rows as a plain table, for viewers that run no scripts."""
     cells = "".join(
         "<tr>"
         + "".join(

@@ -1,4 +1,4 @@
-"""Results as a table for people, and below it why ideas failed or were rejected."""
+"""Writes results as a text table, followed by the reasons why ideas failed or were rejected."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def table(
     *,
     verbose: bool = False,
 ) -> None:
-    """Write a table for people, and below it why ideas failed or were rejected.
+    """Write a text table, followed by the reasons why ideas failed or were rejected.
 
-    `width` in columns; None: the terminal's, or 120 where the stream is no terminal. Numbers are
-    never shortened: where there is no room, columns are left out, the least telling first, and
-    titles are cut to no less than 30 characters. On a terminal each reason takes one line. With
-    `verbose` everything is shown whole, however wide.
+    `width` is in columns; None means the terminal's width, or 120 if the stream is no terminal.
+    Numbers are never shortened. If there is no room, columns are left out, the least important
+    first, before titles are cut below 30 characters. On a terminal each reason takes one line. With
+    `verbose` everything is shown in full, however wide.
     """
     from rich import box  # noqa: PLC0415  (pipes do not need rich)
     from rich.console import Console  # noqa: PLC0415
@@ -49,7 +49,7 @@ def table(
         grid.add_row(*(Text(cell) for cell in line), style=style)
 
     def say(text: str, *, whole: bool) -> bool:
-        """Write a line; say whether it was cut."""
+        """Write a line; return whether it was cut."""
         line = _printable(text, encoding)
         shown = line if whole else _cut(line, room)
         console.print(Text(shown))
@@ -69,8 +69,10 @@ def table(
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column. One that is empty for all is left out, unless `always`; where there is no room
-    that of the highest `rank` goes first, and those of rank 0 never do.
+    """A column of the table.
+
+    A column that is empty in all rows is left out, unless `always`. If there is no room, the column
+    with the highest `rank` is left out first; columns of rank 0 are always kept.
     """
 
     title: str
@@ -118,7 +120,7 @@ _STYLES = {"improvement": "green", "decline": "red", "failed": "dim", "rejected"
 
 
 _GAP = 2  # blanks between columns
-_TITLE = 30  # characters of a title that other columns make way for
+_TITLE = 30  # characters of a title for which other columns are left out
 _SHORTEST_TITLE = 12
 
 
@@ -134,11 +136,11 @@ def _place_of_titles(columns: Sequence[_Column]) -> int:
 
 
 def _leave_out(cells: list[list[str]], columns: list[_Column], room: int) -> list[str]:
-    """Take columns out until titles have room, the least telling first; return their names."""
+    """Remove columns until titles have room, the least important first; return their names."""
     widths = _widths(cells, columns)
     lacking = sum(widths) + _GAP * len(columns) - room
     title = widths[_place_of_titles(columns)]
-    lacking -= title - min(title, _TITLE)  # what cutting titles gives
+    lacking -= title - min(title, _TITLE)  # the room that cutting titles gives
     gone = set[int]()
     for place in sorted(range(len(columns)), key=lambda place: -columns[place].rank):
         if lacking > 0 and columns[place].rank:
@@ -167,5 +169,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def _printable(text: str, encoding: str) -> str:
-    """Return text on one line that the stream can encode, control characters shown."""
+    """Return text as one line that the stream can encode, with control characters made visible."""
     return printable(text).encode(encoding, "replace").decode(encoding)

@@ -1,4 +1,4 @@
-"""The sentences that several renderers say of a campaign."""
+"""Words about a campaign that several renderers share: the headline, effects and durations."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TITLE = 60  # characters
 
 
 def headline(rows: Sequence[ResultRow], next_command: str) -> str:
-    """Say the best confirmed idea, what it gained, and what to run next."""
+    """Return the best idea with its gain, and the command to run next."""
     return f"{best_words(rows)}; next: {next_command}"
 
 
 def best_words(rows: Sequence[ResultRow]) -> str:
-    """Say which idea is best, what it gained, and whether that was confirmed."""
+    """Return which idea is best, its gain, and whether the gain was confirmed."""
     best = best_row(rows)
     if best is None:
         return "no idea improved on the baseline"
@@ -30,14 +30,14 @@ def best_words(rows: Sequence[ResultRow]) -> str:
 
 
 def effect(delta: float | None, low: float | None, high: float | None) -> str:
-    """Say a difference with its interval, where there is one."""
+    """Return a difference as text, with its interval if there is one."""
     if delta is None:
         return "was not measured"
     return f"{delta:+.3g}" + (f" [{low:+.3g}, {high:+.3g}]" if None not in (low, high) else "")
 
 
 def duration(seconds: float) -> str:
-    """Say a time in the two largest units that it has."""
+    """Return a duration as text, in its two largest units."""
     whole = max(0, round(seconds))
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
     if days:
@@ -48,5 +48,5 @@ def duration(seconds: float) -> str:
 
 
 def worked(hours: float) -> str:
-    """Say processor time: small ones in seconds or minutes, others in hours."""
+    """Return processor time as text: below one hour in minutes and seconds, else in hours."""
     return duration(hours * 3600) if hours < 1 else f"{hours:,.4g} h"

@@ -1,4 +1,4 @@
-"""What people look at in a campaign: one fold of journal and results into view models.
+"""View models of a campaign, computed from its journal and its result files.
 
-Renderers (the terminal table, the HTML report, the live view) show these and compute nothing.
+Renderers (the terminal table, the HTML report, the live view) show them and compute nothing.
 """

@@ -1,7 +1,7 @@
-"""A campaign as people look at it: one pass over its journal, and its result files.
+"""Reads the view of a campaign from one pass over its journal and from its result files.
 
-Nothing is computed twice and nothing is decided here: findings are `judgement`'s, costs are
-`launching.costs.spending`'s. Reads files alone, and asks neither Slurm nor a driver.
+Nothing is decided here: findings come from `judgement`, costs from `launching.costs.spending`. Only
+files are read; neither Slurm nor a driver is asked.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ from hpcscientist.views.timeline import Timeline, TrialSpan
 
 @dataclass(frozen=True, slots=True)
 class CampaignView:
-    """What renderers show. Times are seconds since the epoch; `read_at` is when this was read.
+    """The data that renderers show. Times are seconds since the epoch; `read_at` is the read time.
 
-    `is_driven`: a driver is alive. `state` is the fold, for what is asked of one idea.
+    `is_driven` says whether a driver is alive. `state` is the campaign's state, for details of one
+    idea.
     """
 
     folder: str
@@ -71,24 +72,24 @@ class CampaignView:
 
     @property
     def metric(self) -> MetricSpec:
-        """The metric that decides."""
+        """The primary metric."""
         return self.recipe.primary
 
     @property
     def rows(self) -> tuple[ResultRow, ...]:
-        """What `hpcsci results` prints."""
+        """The rows that `hpcsci results` prints."""
         return self.summary.rows
 
     @property
     def next_command(self) -> str:
-        """The command that goes on from here."""
+        """The command to run next."""
         return next_command(
             self.folder, self.rows, ended=self.state.ended, is_driven=self.is_driven
         )
 
 
 def read(paths: RunPaths, folder: str = "") -> CampaignView:
-    """Return a campaign's view. `folder`: as it is named in commands; "" for its whole path.
+    """Return a campaign's view. `folder` is its name in commands; "" means its full path.
 
     Raises NoRunDirectory, RunDirectoryError, RecipeError.
     """
@@ -116,7 +117,7 @@ def read(paths: RunPaths, folder: str = "") -> CampaignView:
         summary=summary,
         spending=spending.spent(costly.all(), counted),
         contest=None
-        if config.model_spec == "search"  # events of earlier versions do not tell whose idea it is
+        if config.model_spec == "search"  # journals of earlier versions lack the arm of an idea
         else arm_comparison.compare(summary.rows, state),
         ideas=ideas,
         trials=trials,
@@ -133,7 +134,7 @@ def read(paths: RunPaths, folder: str = "") -> CampaignView:
 
 
 def next_command(folder: str, rows: Sequence[ResultRow], *, ended: bool, is_driven: bool) -> str:
-    """Return the command that goes on from where a campaign is."""
+    """Return the command to run next on a campaign."""
     directory = shlex.quote(printable(folder))
     if is_driven:
         return f"hpcsci watch {directory}"
@@ -146,8 +147,10 @@ def next_command(folder: str, rows: Sequence[ResultRow], *, ended: bool, is_driv
 
 
 def best_row(rows: Sequence[ResultRow]) -> ResultRow | None:
-    """Return the best confirmed idea by its gain on the test split; without any, the improvement
-    that gained most on validation; None where nothing improved.
+    """Return the row of the best idea, or None if nothing improved.
+
+    It is the confirmed idea with the largest gain on the test split or, if none is confirmed, the
+    improvement with the largest gain on validation.
     """
     improved = [row for row in rows if row.finding is Verdict.IMPROVEMENT]
     confirmed = [row for row in improved if row.confirmed]
@@ -157,11 +160,11 @@ def best_row(rows: Sequence[ResultRow]) -> ResultRow | None:
 
 
 def _size(delta: float | None) -> float:
-    return abs(delta or 0.0)  # all are gains, whichever way is better
+    return abs(delta or 0.0)  # all are gains, whatever the metric's direction
 
 
 def _trials(timeline: Timeline, *, is_driven: bool) -> tuple[TrialSpan, ...]:
-    """All runs in the order in which they began; without a driver none goes on."""
+    """Return all runs in order of start; without a driver, running ones count as stopped."""
     spans = sorted(timeline.spans.values(), key=lambda s: (s.started or s.queued, s.trial_id))
     if is_driven:
         return tuple(spans)

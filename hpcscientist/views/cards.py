@@ -1,7 +1,7 @@
-"""The card of an idea: all that is known of one, from its folder and from the campaign's view.
+"""Makes the card of an idea: its details from its folder and from the campaign's view.
 
-What lies in an idea's folder was written by models and by candidates: texts are bounded here, and
-what only machines see is taken out. A file that is gone or damaged leaves its part empty.
+The files of an idea's folder were written by models and by candidates' code, so texts are cut to a
+length and invisible characters are removed. If a file is missing or damaged, its part is empty.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from hpcscientist.views.ideas import IdeaView
 from hpcscientist.views.timeline import TrialSpan
 
 PROSE: Final = 4_000  # characters of each text
-DIFF: Final = 24_000  # of all versions of an idea together
-LOG: Final = 4_000  # bytes of a log's end
-_FILE: Final = 2**20  # bytes: nothing larger is read
+DIFF: Final = 24_000  # characters of all diffs of an idea
+LOG: Final = 4_000  # bytes from the end of a log
+_FILE: Final = 2**20  # bytes; larger files are not read
 _BATCH: Final = 500  # ideas whose logs are read together
 
 T = TypeVar("T", bound=Record)
@@ -37,7 +37,7 @@ T = TypeVar("T", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of an idea's code: its patch to its parent, and what a reviewer made of it."""
+    """An attempt of an idea: the diff to its parent, and the reviewer's marks and advice."""
 
     number: int
     parent: int
@@ -51,7 +51,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """The values of one seed: the baseline's and the idea's, None where it was not scored."""
+    """The values of one seed, of the baseline and of the idea; None if not scored."""
 
     split: str
     seed: int
@@ -63,7 +63,7 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A paper that was cited for or against an idea's novelty."""
+    """A paper cited for or against an idea's novelty."""
 
     paper_id: str
     title: str
@@ -72,7 +72,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """An idea in full. `command` runs its claim again, "" where it has none."""
+    """All details of an idea. `command` reruns its trials, or is "" if it has no result."""
 
     idea_id: str
     hypothesis: str
@@ -98,7 +98,7 @@ class Card:
 
 
 def cards(view: CampaignView, paths: RunPaths) -> Iterator[Card]:
-    """Yield the card of each idea, in the order of their numbers."""
+    """Yield the card of each idea, in order of their numbers."""
     trials: dict[str, list[TrialSpan]] = {}
     for span in view.trials:
         trials.setdefault(span.idea_id, []).append(span)
@@ -119,17 +119,17 @@ def paper_titles(paths: RunPaths) -> Mapping[str, str]:
 
 
 def read_survey(paths: RunPaths) -> Survey | None:
-    """Return the campaign's survey of the literature; None where there is none."""
+    """Return the campaign's survey of the literature, or None."""
     return _record(paths.survey, Survey)
 
 
 def read_idea(place: IdeaPaths) -> Idea | None:
-    """Return what was proposed; None where that cannot be read."""
+    """Return the proposed idea; None if it cannot be read."""
     return _record(place.idea, Idea)
 
 
 def read_novelty(place: IdeaPaths) -> NoveltyVerdict | None:
-    """Return what the literature has of an idea; None where nobody looked."""
+    """Return the novelty verdict on an idea; None if there is none."""
     return _record(place.verdict("novelty"), NoveltyVerdict)
 
 
@@ -179,7 +179,7 @@ def _card(
 
 
 def _telling(trials: Sequence[TrialSpan]) -> str:
-    """The trial whose log tells most: the last that failed, else the last that began."""
+    """Return the id of the trial whose log to show: the last failed one, else the last started."""
     begun = [span for span in trials if span.started is not None]
     failed = [span for span in begun if span.phase in ("idea_failed", "machine_failed")]
     return (failed or begun)[-1].trial_id if begun else ""
@@ -210,7 +210,7 @@ def _versions(place: IdeaPaths, idea: IdeaView) -> tuple[Version, ...]:
 def _seeds(
     own: Sequence[TrialSpan], baseline: Sequence[TrialSpan], attempt: int
 ) -> tuple[Seed, ...]:
-    """Values by seed of the attempt that counts, beside the baseline's; the last run counts."""
+    """Return the values of an attempt and of the baseline by seed, each from the last run."""
     found = []
     for split, ours, theirs in (
         ("validation", (Stage.SEEDS,), (Stage.BASELINE,)),
@@ -221,7 +221,7 @@ def _seeds(
             for span in baseline
             if span.stage in theirs and span.attempt == BASELINE_ATTEMPT and span.value is not None
         }
-        # By run and not by time: nodes' clocks differ.
+        # Sort by run, not by time: the clocks of nodes differ.
         by_run = sorted(own, key=lambda span: span.run)
         runs = {s.seed: s for s in by_run if s.stage in ours and s.attempt == attempt}
         found += [

@@ -1,4 +1,4 @@
-"""Campaigns side by side: what each found, in all and at equal cost."""
+"""Compares campaigns side by side: what each found, in total and at equal cost."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from hpcscientist.views.campaign import CampaignView, best_row
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What some ideas of a campaign came to. `share`: of them that improved, with its 95% interval
-    (Wilson), None without ideas; `best`: the best of them (see `views.campaign.best_row`).
+    """The results of some ideas of a campaign.
+
+    `share` is the share of ideas that improved, with its 95% interval (Wilson), or None without
+    ideas. `best` is the best of them (see `views.campaign.best_row`).
     """
 
     ideas: int
@@ -30,8 +32,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One campaign. `curve`: after each idea, hours spent, improvements, the best gain so far (in
-    the direction that is better).
+    """One campaign. `curve` is, after each idea: hours spent, improvements, best gain so far.
+
+    A gain is positive if the idea is better, whatever the metric's direction.
     """
 
     folder: str
@@ -47,9 +50,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonView:
-    """Campaigns in the order given. `hours`: what the one that spent least has spent; `equal` of
-    each holds its first ideas whose trials took no more. `differing`: settings and origins that are
-    not the same for all, by name, a value a campaign. `cautions` say what cannot be compared.
+    """Campaigns in the given order.
+
+    `hours` is the cost of the campaign that spent least; each side's `equal` covers its first ideas
+    within that cost. `differing` are the settings and origins that differ, by name, with one value
+    for each campaign. `cautions` say what cannot be compared.
     """
 
     sides: tuple[Side, ...]
@@ -61,7 +66,7 @@ class ComparisonView:
 
 
 def compare(views: Sequence[CampaignView]) -> ComparisonView:
-    """Compare campaigns. Hours are of the search's trials, without baseline and test split."""
+    """Compare campaigns. Hours are those of the search, without baseline and test split."""
     on_gpus = any(view.best.unit == "GPU-hours" for view in views)
     place = 1 if on_gpus else 0
     hours = [
@@ -88,7 +93,7 @@ def compare(views: Sequence[CampaignView]) -> ComparisonView:
 
 
 def _ideas(view: CampaignView) -> list[ResultRow]:
-    """The rows of ideas, in order of their numbers."""
+    """Return the rows of ideas, in order of their numbers."""
     return [row for row in view.rows if row.idea_id in view.state.ideas]
 
 
@@ -134,7 +139,7 @@ def _part(view: CampaignView, rows: Sequence[ResultRow], hours: Mapping[str, flo
 
 
 def _origins(view: CampaignView) -> dict[str, str]:
-    """What a campaign was launched with, by name."""
+    """Return the model, recipe, data, versions and settings of a campaign's launch, by name."""
     config = view.config
     found = {
         "model": config.model_spec,
@@ -152,7 +157,7 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in values.items():
         if before == "" and name in ("model", "run_dir", "paths", "recipe"):
-            continue  # said above, or a place on the disk
+            continue  # listed by `_origins`, or a path
         if isinstance(value, Mapping):
             found |= _flat(value, f"{before}{name}.")
         else:

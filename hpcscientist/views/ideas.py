@@ -1,4 +1,4 @@
-"""Ideas and the versions of their code, at whatever point they are."""
+"""Views of ideas and their attempts in any state, and of the best so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hpcscientist.views.timeline import AttemptMade, Timeline, TrialSpan
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """A version of an idea's code, and how its trials ended: `outcome` is the worst of them."""
+    """An attempt of an idea. `outcome` is "failed" if the idea's code failed any of its trials."""
 
     number: int
     parent: int
@@ -29,9 +29,9 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class IdeaView:
-    """An idea at whatever point it is. `row` is its line of `hpcsci results`, None until it ended.
+    """An idea in any state. `row` is its row of `hpcsci results`, None until the idea has ended.
 
-    `proposed` and `ended`: seconds since the epoch, None where the journal does not say.
+    `proposed` and `ended` are seconds since the epoch, or None if the journal has no such event.
     """
 
     idea_id: str
@@ -57,7 +57,7 @@ def ideas_of(
     trials: Sequence[TrialSpan],
     rows: Mapping[str, ResultRow],
 ) -> tuple[IdeaView, ...]:
-    """Return the ideas in order of their numbers; `rows` are those of `hpcsci results`, by idea."""
+    """Return the ideas in order of their numbers; `rows` are those of `hpcsci results` by idea."""
     of_attempts: dict[tuple[str, int], list[TrialSpan]] = {}
     for span in trials:
         of_attempts.setdefault((span.idea_id, span.attempt), []).append(span)
@@ -109,15 +109,17 @@ def _attempt(made: AttemptMade, trials: Sequence[TrialSpan]) -> AttemptView:
     return AttemptView(made.number, made.parent, made.kind, outcome, cause)
 
 
-# The best so far, over ideas, time and cost, with the band that noise alone would fill.
+# The best so far, over ideas, time and cost, with the band that noise alone explains.
 
 _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A scored idea. `seconds`: since the campaign began; `hours`, `tokens`: what the campaign had
-    spent by then; `test` is its difference to the baseline on the test split.
+    """A scored idea.
+
+    `seconds` is its end since the campaign began; `hours` and `tokens` are what the campaign had
+    spent by then. `test` is its difference to the baseline on the test split.
     """
 
     idea_id: str
@@ -134,10 +136,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Points in the order in which ideas ended. `unit`: of `hours`, GPU-hours where any trial used
-    one. `baseline` is its mean; `band` the half-width of the 95% interval of the difference of two
-    runs of the baseline's code, None where it has too few seeds. `by_number` and `by_time` hold
-    the places in `points` at which a new best improvement was found, in those orders.
+    """The scored ideas of a campaign, in the order in which they ended.
+
+    `unit` is that of `hours`: GPU-hours if any trial used a GPU. `baseline` is the baseline's mean.
+    `band` is the half-width of the 95% interval of the difference between two runs of the
+    baseline's code, or None if it has too few seeds. `by_number` and `by_time` are the indices in
+    `points` of each new best improvement, in order of number and of time.
     """
 
     points: tuple[Point, ...]
@@ -155,7 +159,7 @@ def best_so_far(
     trials: Sequence[TrialSpan],
     timeline: Timeline,
 ) -> Best:
-    """Return the best so far of a campaign's ideas that have a mean and have ended."""
+    """Return the best so far, over the ideas that have ended and have a mean."""
     on_gpus = any(span.gpu_s for span in trials)
     start = timeline.first or 0.0
     spent = sorted(
@@ -202,7 +206,7 @@ def best_so_far(
 
 
 def _records(points: Sequence[Point], order: Sequence[int], metric: MetricSpec) -> tuple[int, ...]:
-    """The places at which a better improvement came than all before."""
+    """Return the indices of the improvements that are better than all before, in `order`."""
     sign = 1.0 if metric.direction is Direction.MAXIMIZE else -1.0
     found, best = [], float("-inf")
     for place in order:

@@ -1,4 +1,4 @@
-"""A campaign as it runs, followed by its files alone: nothing that the driver would notice."""
+"""Follows a running campaign by reading its files only, so the driver is not disturbed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from hpcscientist.records.findings import Comparison, Verdict
 from hpcscientist.records.trial import Direction, Stage
 from hpcscientist.views.timeline import Timeline, TrialSpan
 
-_WINDOW_S: Final = 120.0  # over which tokens a second are counted
-_LATELY: Final = 20  # ideas whose pace the end is guessed by
-_SHOWN: Final = 50  # trials of which the node is looked up
-_SHARE: Final = 20.0  # judging takes at most one part in so many of the time
+_WINDOW_S: Final = 120.0  # window of the tokens per second
+_LATELY: Final = 20  # latest ideas whose pace estimates the end
+_SHOWN: Final = 50  # trials whose node is looked up
+_SHARE: Final = 20.0  # judging takes at most one twentieth of the time
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A trial that runs: on which node, for how long, and how long it may. Seconds."""
+    """A running trial: its node, its run time so far and its time limit, in seconds."""
 
     trial_id: str
     node: str
@@ -45,7 +45,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The best improvement by its difference to the baseline; `confirmed` None: not tried yet."""
+    """The best improvement by its difference to the baseline; `confirmed` is None if untested."""
 
     idea_id: str
     title: str
@@ -55,9 +55,10 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A campaign at one moment. Seconds, hours, counts; `end_s`: a guess, None where none can be
-    made. `plane` is what model servers say of themselves, "" without any. `improved` counts
-    findings as they were when `best` was looked up.
+    """A campaign at one moment, in seconds, hours and counts.
+
+    `end_s` is the estimated time left, or None. `plane` is the state of the model servers, "" if
+    there are none. `improved` and `confirmed` are as of the last judging, as is `best`.
     """
 
     campaign_id: str
@@ -86,7 +87,10 @@ class Snapshot:
 
 @dataclass
 class Follower:
-    """Reads what was appended since the last look. Raises NoRunDirectory, RunDirectoryError."""
+    """A follower of one campaign; each look reads only what was appended to the journal since.
+
+    Raises NoRunDirectory, RunDirectoryError.
+    """
 
     paths: RunPaths
     clock: Callable[[], float] = time.time
@@ -103,7 +107,7 @@ class Follower:
         self._config = frozen.read(self.paths)
         recipe = LaunchedRecipe(self.paths.recipe, self._config.recipe_hash).load()
         self._recipe = recipe.spec
-        read_state(self.paths)  # says what is wrong with a folder before anything is drawn
+        read_state(self.paths)  # raises for a bad folder before anything is drawn
         self._tail = JournalTail(self.paths.journal)
         self._timeline = Timeline(self._recipe.primary.name)
 
@@ -153,14 +157,14 @@ class Follower:
 
         self._tail.read(observe)
         if self._state is not None and self._tail.state is not self._state:
-            # A line was taken back, and all was read anew.
+            # The journal lost a line, so the tail has read all of it again.
             self._timeline = Timeline(self._recipe.primary.name)
             for line in journal.lines(self.paths.journal):
                 self._timeline.take(line.event, line.t)
         self._state = self._tail.state
 
     def _rank(self, state: CampaignState, now: float) -> None:
-        """Judge anew where ideas or trials on the test split have ended, but not all the time."""
+        """Judge again if ideas or confirming trials may have ended, but not too often."""
         seen = state.progress.ended, sum(map(len, state.confirming.values()))
         if (seen == self._judged and not state.confirming) or now < self._judge_at:
             return
@@ -206,12 +210,12 @@ class Follower:
         return tuple(found)
 
     def _node(self, trial_id: str) -> str:
-        """The host of the worker that runs a trial; "" while nobody says so."""
+        """Return the host of the worker that runs a trial; "" if unknown."""
         worker = presence.read(self.paths.trial(trial_id))
         return printable(worker.host) if worker else ""
 
     def _end(self, now: float) -> float | None:
-        """In how many seconds it ends, by the pace of the ideas that ended last."""
+        """Return the estimated seconds until the end, by the pace of the latest ideas, or None."""
         ended = sorted(self._timeline.ended.values())
         left = self._config.settings.ideas - len(ended)
         if len(ended) < 2 or left <= 0:
@@ -220,7 +224,7 @@ class Follower:
         before = (
             ended[-_LATELY - 1] if len(ended) > _LATELY else (self._timeline.first or lately[0])
         )
-        # Until now, and not until the last one: what stands still goes on later and later.
+        # Measure until now, not until the last end, so that the estimate grows if ideas stall.
         return left * (now - before) / len(lately)
 
 

@@ -1,6 +1,6 @@
-"""Where the numbers of a campaign's papers come from: each with its facts, trials and files.
+"""Lists the numbers of a campaign's papers, each with its facts, trials and files.
 
-A manuscript holds no number but names facts, which lie beside it with their sources.
+A manuscript contains no numbers: it names facts, which are stored beside it with their sources.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ MANUSCRIPT, FACTS = "manuscript.json", "facts.json"
 
 @dataclass(frozen=True, slots=True)
 class PrintedNumber:
-    """A number of a paper. `formula` is as it is written there; `text` what is printed of a single
-    fact, "" for a formula over several. `trials` and `files` are those of all its facts.
+    """A number of a paper.
+
+    `formula` is as written in the paper. `text` is the printed text of a single fact, or "" for a
+    formula over several. `trials` and `files` are those of all its facts.
     """
 
     section: str
@@ -44,7 +46,7 @@ class ManuscriptView:
 
 
 def manuscripts(paths: RunPaths) -> tuple[ManuscriptView, ...]:
-    """Return the papers that were written of a campaign; those that cannot be read are left out."""
+    """Return the papers written on a campaign, without those that cannot be read."""
     try:
         folders = sorted(path for path in paths.papers.root.iterdir() if path.is_dir())
     except OSError:

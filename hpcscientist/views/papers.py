@@ -1,4 +1,4 @@
-"""What the literature did in a campaign: which paper led to which ideas, and ruled which out."""
+"""Shows the role of the literature: which ideas each paper inspired, and which it ruled out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from hpcscientist.views.ideas import IdeaView
 
 @dataclass(frozen=True, slots=True)
 class PaperUse:
-    """A paper of the survey, or one that was cited. Scores are from 1 to 10, None unless judged.
+    """A paper of the survey, or a cited one. Scores are from 1 to 10, or None if not judged.
 
-    `shown`: ideas whose proposer saw it; `built_on`: those that name it as what they build on;
-    `against`: those whose novelty it was held against, of which it ruled out `ruled_out`.
+    `shown` are the ideas whose proposer saw the paper, `built_on` the ideas that say they build on
+    it, `against` the ideas whose novelty verdict cites it, and `ruled_out` those of them that were
+    judged not novel.
     """
 
     paper_id: str
@@ -40,7 +41,10 @@ class _Uses:
 
 
 def papers(ideas: Sequence[IdeaView], paths: RunPaths) -> tuple[PaperUse, ...]:
-    """Return the papers of a campaign, those that ideas build on first. Reads ideas' files."""
+    """Return the papers of a campaign, those with most ideas built on them first.
+
+    Reads the ideas' files.
+    """
     survey = read_survey(paths)
     known = {paper.paper_id: paper for paper in survey.papers} if survey else {}
     uses = {paper_id: _Uses() for paper_id in known}

@@ -1,4 +1,4 @@
-"""Where the numbers of findings come from: the trials behind each, by the journal."""
+"""Lists the trials behind the numbers of each finding, according to the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcscientist.views.campaign import CampaignView
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A finding's numbers on one split: the trials that they are computed from, and their code."""
+    """A finding's numbers on one split, with the trials they are computed from and the code."""
 
     idea_id: str
     split: str
@@ -23,8 +23,9 @@ class Source:
 
 
 def sources(view: CampaignView, most: int = 100) -> tuple[Source, ...]:
-    """Return where the numbers of findings come from, on both splits: those of the `most` ideas
-    that gained most, confirmed ones first. The card of an idea has its own.
+    """Return the sources of the findings on both splits, of the `most` best ideas.
+
+    Confirmed ideas come first, then improvements by gain. The card of an idea has its own sources.
     """
     trials: dict[tuple[str, int, Stage], dict[str, float]] = {}
     for span in view.trials:

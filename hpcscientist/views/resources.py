@@ -1,4 +1,4 @@
-"""What a campaign asked for and what it used: trials and tokens by stage, failures by cause."""
+"""Sums up requested and used resources: trials and tokens by stage, failures by cause."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hpcscientist.views.timeline import Reply, TrialSpan
 _HOUR_S = 3600.0
 
 Whose = Literal["idea", "machine", "none"]
-"""Whose fault a failure is; none: no trial failed, an idea was not let in or had no code."""
+"""What caused a failure; none: no trial failed, the idea was rejected or had no working code."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTokens:
-    """What a stage of one role spent on tokens. `seconds`: of all its requests together."""
+    """The tokens of one stage of one role. `seconds` is the total time of its requests."""
 
     role: str
     stage: str
@@ -34,11 +34,11 @@ class StageTokens:
 
 @dataclass(frozen=True, slots=True)
 class StageTrials:
-    """Trials of one stage that have ended, asked against used.
+    """The ended trials of one stage, with requested and used resources.
 
-    Hours are core-hours or GPU-hours: `asked_hours` are deadlines times processors, `used_hours`
-    run time times processors, `cpu_hours` what the processors were busy. Waits are seconds in the
-    queue. `peak_mb` is the largest.
+    Hours are core-hours or GPU-hours: `asked_hours` is deadlines times processors, `used_hours` run
+    time times processors, `cpu_hours` the time that the processors were busy. Waits are seconds in
+    the queue. `peak_mb` is the largest peak.
     """
 
     stage: str
@@ -56,7 +56,7 @@ class StageTrials:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One cause: how many trials and ideas it hit, what these had used, and an example of it."""
+    """One cause of failures: the trials and ideas it hit, the resources they used, an example."""
 
     whose: Whose
     cause: str
@@ -70,7 +70,7 @@ class Failure:
 
 
 def tokens_by_stage(replies: Iterable[Reply]) -> tuple[StageTokens, ...]:
-    """Return what each stage of each role spent, the costliest first."""
+    """Return the tokens of each stage of each role, the costliest first."""
     found: dict[tuple[str, str], list[Reply]] = {}
     for reply in replies:
         found.setdefault((reply.role, reply.stage), []).append(reply)
@@ -91,14 +91,14 @@ def tokens_by_stage(replies: Iterable[Reply]) -> tuple[StageTokens, ...]:
 def trials_by_stage(
     trials: Sequence[TrialSpan], recipe: RecipeSpec, loop: LoopSettings
 ) -> tuple[StageTrials, ...]:
-    """Return what the trials of each stage asked for and used, in the order of stages."""
+    """Return the requested and used resources of each stage's trials, in order of stages."""
     steps = [step.name for step in steps_of(loop, recipe.budgets)]
     climbed: dict[tuple[str, int], list[str]] = {}
     processors = recipe.resources.gpus or recipe.resources.cpus
     by_stage: dict[Stage, list[tuple[TrialSpan, float]]] = {}
     for span in sorted(trials, key=lambda span: span.queued):
         budget: str = Budget.PILOT if span.stage is Stage.PILOT else Budget.FULL
-        if span.stage is Stage.STEP:  # an attempt climbs them in their order
+        if span.stage is Stage.STEP:  # an attempt runs the steps in order
             own = climbed.setdefault((span.idea_id, span.attempt), [])
             if span.trial_id not in own:
                 own.append(span.trial_id)
@@ -147,9 +147,10 @@ class _Counting:
 
 
 def failures(trials: Iterable[TrialSpan], ideas: Sequence[IdeaView]) -> tuple[Failure, ...]:
-    """Return why trials failed and why ideas had none, the costliest first.
+    """Return the causes of failed trials, and of ideas that failed without a failed trial.
 
-    Of a failed trial its own hours count; of an idea without a failed trial all that it used.
+    The costliest come first. A failed trial counts with its own hours, an idea without a failed
+    trial with all that it used.
     """
     found: dict[tuple[Whose, str], _Counting] = {}
     for span in trials:
@@ -193,7 +194,7 @@ def failures(trials: Iterable[TrialSpan], ideas: Sequence[IdeaView]) -> tuple[Fa
 
 
 def _without_a_trial(idea: IdeaView) -> str | None:
-    """Why an idea came to nothing that no trial's failure shows; None where one does."""
+    """Return why an idea was rejected or failed without a failed trial; None for other ideas."""
     if idea.status == "rejected":
         return "repeats an earlier idea" if idea.like else "rejected before a trial"
     failed = any(attempt.outcome == "failed" for attempt in idea.attempts)

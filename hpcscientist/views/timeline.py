@@ -1,6 +1,6 @@
-"""When and where everything happened: a fold over the journal's events and their times.
+"""Records when and where everything happened, from the journal's events and their times.
 
-`history.state` is the fold that decisions are made from; it needs no times, and keeps none.
+Decisions are made from `history.state`, which keeps no times.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, Stage,
 
 Phase = Literal["queued", "running", "scored", "idea_failed", "machine_failed", "stopped"]
 _FAILED: Final = 20
-_CLOCKS_S: Final = 120.0  # a node's clock may be wrong by that much before the driver's counts
+_CLOCKS_S: Final = 120.0  # largest error of a node's clock; beyond it, the driver's clock counts
 
 
 @dataclass(frozen=True, slots=True)
 class TrialSpan:
-    """One run of a trial. Times are seconds since the epoch, None for what has not happened.
+    """One run of a trial. Times are seconds since the epoch, or None if not reached.
 
-    `started` is by the node's own clock where that agrees with the driver's. `phase` "stopped":
-    its driver ended first. `cause` and `detail` say why it failed. `value` is the primary metric's.
+    `started` is by the node's clock if that agrees with the driver's. The phase "stopped" means
+    that the driver ended first. `cause` and `detail` say why the run failed. `value` is that of
+    the primary metric.
     """
 
     trial_id: str
@@ -63,12 +64,12 @@ class TrialSpan:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds in the queue; None while it waits."""
+        """Seconds in the queue; None while the run waits."""
         return None if self.started is None else max(0.0, self.started - self.queued)
 
     @property
     def run_s(self) -> float | None:
-        """Seconds of run time; None while it runs."""
+        """Seconds of run time; None until the run has ended."""
         if self.started is None or self.ended is None:
             return None
         return max(0.0, self.ended - self.started)
@@ -76,7 +77,7 @@ class TrialSpan:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's reply. `at`: seconds since the epoch at which it came; `seconds`: it took."""
+    """A model's reply. `at` is its arrival in seconds since the epoch, `seconds` its latency."""
 
     at: float
     seconds: float
@@ -89,7 +90,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class AttemptMade:
-    """A version of an idea's code: which one it was made from, why, and when."""
+    """An attempt of an idea, with its parent, its kind and the time it was written."""
 
     number: int
     parent: int
@@ -99,7 +100,7 @@ class AttemptMade:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when to when, in seconds since the epoch; `end` None: it goes on, or nobody said so."""
+    """A period in seconds since the epoch; `end` is None if it goes on or its end is unknown."""
 
     begin: float
     end: float | None
@@ -108,7 +109,7 @@ class Span:
 
 @dataclass(slots=True)
 class Timeline:
-    """The fold. `metric` is the primary one's name."""
+    """The times of a campaign's events. `metric` is the name of the primary metric."""
 
     metric: str
     spans: dict[tuple[str, int], TrialSpan] = field(default_factory=dict)
@@ -118,13 +119,13 @@ class Timeline:
     attempts: dict[str, list[AttemptMade]] = field(default_factory=dict)
     drivers: list[Span] = field(default_factory=list)
     planes: list[Span] = field(default_factory=list)
-    failed: deque[TrialSpan] = field(default_factory=lambda: deque(maxlen=_FAILED))  # the latest
+    failed: deque[TrialSpan] = field(default_factory=lambda: deque(maxlen=_FAILED))  # latest ones
     first: float | None = None
     last: float | None = None
     _open: dict[tuple[str, int], None] = field(default_factory=dict)  # runs without an end
 
     def take(self, event: Event, at: float) -> None:
-        """Take in an event that was recorded then, in seconds since the epoch."""
+        """Apply an event that was recorded at `at`, in seconds since the epoch."""
         self.first = at if self.first is None else self.first
         self.last = at
         match event:
@@ -164,11 +165,11 @@ class Timeline:
                 self._close(self.planes, event.time)
 
     def open(self) -> list[TrialSpan]:
-        """Return the runs that are queued or running, by the journal."""
+        """Return the runs that are queued or running according to the journal."""
         return [self.spans[key] for key in self._open]
 
     def replies_since(self, time: float) -> list[Reply]:
-        """Return the replies that came since then; they came in their order."""
+        """Return the replies since a time. Replies are sorted by time."""
         return self.replies[bisect(self.replies, time, key=lambda reply: reply.at) :]
 
     def _take_trial(self, event: TrialQueued | TrialStarted | TrialEnded, at: float) -> None:
@@ -228,7 +229,7 @@ class Timeline:
             spans[-1] = replace(spans[-1], end=at)
 
     def _stop(self, at: float) -> None:
-        """A driver took its trials along; the next one queues them again."""
+        """Mark running trials as stopped: they ended with their driver; the next requeues them."""
         for key in self._open:
             span = self.spans[key]
             if span.phase == "running":
@@ -237,7 +238,7 @@ class Timeline:
 
 
 def _times(span: TrialSpan, usage: Usage, at: float) -> tuple[float, float]:
-    """When a run began and ended: by its node, unless that clock is wrong; then by the driver's."""
+    """Return when a run began and ended, by the node's clock or, if that is wrong, the driver's."""
     low, high = span.queued - _CLOCKS_S, at + _CLOCKS_S
     if low <= usage.started_at <= usage.ended_at <= high:
         return max(span.queued, usage.started_at), max(span.queued, usage.ended_at)
@@ -245,7 +246,7 @@ def _times(span: TrialSpan, usage: Usage, at: float) -> tuple[float, float]:
 
 
 def lanes(spans: Iterable[TrialSpan]) -> list[int]:
-    """Return for each span, in order of `started`, a lane of its node in which it is alone."""
+    """Return a lane of its node for each span, in order of `started`, without overlaps."""
     free: dict[str, list[int]] = {}
     busy: dict[str, list[tuple[float, int]]] = {}
     found = []

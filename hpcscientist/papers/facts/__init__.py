@@ -1,1 +1,1 @@
-"""The list of facts of a campaign, from its journal, its result files and its recipe."""
+"""Collects the facts of a campaign from its journal, its result files, its recipe and its code."""

@@ -1,4 +1,4 @@
-"""Collects all facts of a campaign in its run directory."""
+"""Collects all facts of a campaign from its run directory."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _FURTHER: Mapping[str, RunOf] = {
     "follow-up": "follow-up",
 }
 _NAME = re.compile(r"\b(?=\w*[^\W\d_])(?=\w*\d)\w[\w.\-]*\w\b")
-_UNCHANGED = "unchanged"  # why an idea failed: its predictions were the reference's
+_UNCHANGED = "unchanged"  # the idea failed: its predictions were those of the reference
 _NO_RESULT = "no_result"
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The facts, and where the records that they come from disagree, a line each."""
+    """The facts, and each disagreement between the records as one line."""
 
     sheet: FactSheet
     problems: tuple[str, ...]
@@ -102,7 +102,8 @@ def _further(
 ) -> tuple[dict[tuple[str, int], RunOf], dict[tuple[str, int], str]]:
     """Return the kinds and the titles of further runs by idea and attempt.
 
-    A run is one that an analyst asked for; else a tree left the plan's parts out in their order.
+    The title is that of the run that an analyst asked for. Otherwise the tree search made the
+    ablation, and it leaves the plan's parts out in their order.
     """
     runs: dict[tuple[str, int], RunOf] = {}
     titles: dict[tuple[str, int], str] = {}
@@ -120,7 +121,7 @@ def _further(
                 left_out = parts.get(event.idea_id, [])
                 known = asked.get(event.idea_id)
                 titles[key] = known or (f"Without {left_out.pop(0)}" if left_out else "")
-            elif (parent := (event.idea_id, event.parent)) in runs:  # a repair of one
+            elif (parent := (event.idea_id, event.parent)) in runs:  # a fix of a further run
                 runs[key], titles[key] = runs[parent], titles[parent]
     return runs, titles
 
@@ -161,7 +162,7 @@ def _ideas(
 
 
 def _failure(state: CampaignState, idea: IdeaState) -> str:
-    """Return the kind of an idea's last failed trial, or why it has none."""
+    """Return the failure kind of an idea's last failed trial, or why the idea has no result."""
     outcomes = [
         trial.report.outcome
         for trial in state.trials.values()
@@ -175,7 +176,7 @@ def _failure(state: CampaignState, idea: IdeaState) -> str:
 
 
 def _names(spec: RecipeSpec) -> Iterator[str]:
-    """Return the words with digits in them that the recipe has: CIFAR-100, WRN-28-10, 8x8."""
+    """Yield the recipe's words that contain digits: CIFAR-100, WRN-28-10, 8x8."""
     topic = spec.topic
     texts = [spec.name, topic.title, topic.description, topic.inputs, topic.outputs]
     texts += [*topic.attributes, *(metric.name for metric in spec.metrics)]

@@ -1,4 +1,4 @@
-"""Facts that are counted or looked up: ideas, trials, costs, data, settings, hyperparameters."""
+"""Makes the facts that are counted or looked up: ideas, trials, costs, data, settings, code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _JOURNAL = "journal.jsonl"
 
 
 def count(fact_id: str, label: str, value: int, unit: str, of: str, source: Source) -> Fact:
-    """Return a count of `unit`, those that are `of`."""
+    """Return a count of `unit` (ideas, trials, ...) in the state `of` (failed, scored, ...)."""
     return Fact(
         id=fact_id,
         label=label,
@@ -57,7 +57,7 @@ def count(fact_id: str, label: str, value: int, unit: str, of: str, source: Sour
 def ideas_and_trials(
     state: CampaignState, ideas: Iterable[FactIdea], journal: Source
 ) -> Iterator[Fact]:
-    """Count the ideas by what became of them, and the trials."""
+    """Yield the counts of ideas and of trials, by outcome."""
     own = [idea for idea in ideas if idea.status != "baseline"]
 
     def ideas_that(of: str, label: str, number: int) -> Fact:
@@ -109,7 +109,7 @@ def ideas_and_trials(
 
 
 def costs(state: CampaignState, journal: Source) -> Iterator[Fact]:
-    """Tell tokens and hours, of the campaign and of each idea."""
+    """Yield the tokens and hours of the campaign and of each idea."""
 
     def cost(fact_id: str, label: str, value: float, unit: str) -> Fact:
         return Fact(
@@ -151,7 +151,7 @@ def costs(state: CampaignState, journal: Source) -> Iterator[Fact]:
 
 
 def settings(spec: RecipeSpec, config: CampaignConfig, recipe: Source) -> Iterator[Fact]:
-    """Tell what the recipe and the campaign set: seeds, budgets, limits, levels, knobs."""
+    """Yield the settings of the recipe and the campaign: seeds, budgets, limits, levels, knobs."""
 
     def setting(
         fact_id: str, label: str, value: float, unit: str = "", share: bool = False
@@ -215,7 +215,7 @@ def settings(spec: RecipeSpec, config: CampaignConfig, recipe: Source) -> Iterat
 
 
 def data_sizes(config: CampaignConfig) -> Iterator[Fact]:
-    """Count the rows of the prepared data that candidates see, by folder and file."""
+    """Yield the row counts of the prepared data that candidate code sees, by folder and file."""
     seen: dict[tuple[str, str], int] = {}
     hashes: dict[tuple[str, str], FileHash] = {}
     for split in Split:
@@ -253,7 +253,7 @@ def data_sizes(config: CampaignConfig) -> Iterator[Fact]:
 
 
 def _rows(path: Path) -> int | None:
-    """Return how many rows a table or an array has; None for anything else."""
+    """Return the number of rows of a table or an array; None for any other file."""
     if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
         return None
     if path.suffix == ".csv":
@@ -279,7 +279,7 @@ def _npy_rows(path: Path) -> int | None:
 def hyperparameters(
     paths: RunPaths, ideas: Iterable[IdeaState], runs: Mapping[tuple[str, int], RunOf]
 ) -> Iterator[Fact]:
-    """Read module-level numbers of the reference's code, the ideas' and the further runs'."""
+    """Yield the module-level numbers in the code of the reference, the ideas and further runs."""
     yield from _constants(
         paths, paths.recipe / "reference", BASELINE, BASELINE, BASELINE_ATTEMPT, "main"
     )
@@ -327,6 +327,6 @@ def _constants(
 
 
 def journal_source(paths: RunPaths) -> Source:
-    """Return the journal as a source."""
+    """Return the journal as the source of a fact."""
     content = hash_file(paths.journal)
     return Source(method="counted in the journal", files=(FileHash(file=_JOURNAL, sha256=content),))

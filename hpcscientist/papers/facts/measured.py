@@ -1,7 +1,7 @@
-"""Facts that trials measured: statistics by idea, further run, split and metric.
+"""Makes the facts that trials measured: statistics by idea, further run, split and metric.
 
-Each of them carries the rows that it is computed from. The journal, the result files and claim.json
-have to say the same of every trial; where they do not, that is a defect that names it.
+Each fact carries the result rows that it is computed from. The journal, the result files and
+claim.json must agree on every trial; each disagreement is reported with the trial's id.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from hpcscientist.records.trial import Direction, MetricSpec, Scored, Split, is_
 from hpcscientist.results.compact import keys_in
 from hpcscientist.results.scan import Row, part_files, rows_of
 
-# Names of metrics whose values are shares of 1, so that they can be told in percent.
+# Words in the names of metrics whose values are shares of 1, and can be given in percent.
 _SHARES = frozenset(
     (
         *("accuracy", "acc", "error", "precision", "recall", "f1", "auc", "auroc", "auprc", "iou"),
@@ -52,11 +52,11 @@ _SHARES = frozenset(
     )
 )
 
-_NO_SHARES = frozenset(["absolute", "squared", "square", "angular"])  # of errors
+_NO_SHARES = frozenset(["absolute", "squared", "square", "angular"])  # errors that are no shares
 
 
 def slug(name: str) -> str:
-    """Return a name as part of a fact's id."""
+    """Return a name in the form that a fact's id can contain."""
     return re.sub(r"[^A-Za-z0-9_\-]+", "-", name).strip("-") or "x"
 
 
@@ -64,8 +64,8 @@ def slug(name: str) -> str:
 class Group:
     """The trials of one attempt on one split."""
 
-    prefix: str  # of the facts' ids
-    whose: str  # for people
+    prefix: str  # prefix of the facts' ids
+    whose: str  # name in the facts' labels
     idea: str
     attempt: int
     run: RunOf
@@ -75,7 +75,7 @@ class Group:
 
 @dataclass(slots=True)
 class Measurements:
-    """Makes the facts of one campaign; `problems` says where its records disagree, by fact."""
+    """The measured facts of one campaign; `problems` lists where its records disagree."""
 
     paths: RunPaths
     state: CampaignState
@@ -87,7 +87,7 @@ class Measurements:
     _shares: dict[str, bool] = field(default_factory=dict)
 
     def of(self, groups: Iterable[Group], rows: Mapping[str, ResultRow]) -> Iterator[Fact]:
-        """Return the facts of all groups; `rows` are those of `hpcsci results` by idea."""
+        """Yield the facts of all groups; `rows` are those of `hpcsci results` by idea."""
         groups = list(groups)
         self._read({trial for group in groups for trial in group.trials})
         baselines = {g.split: g for g in groups if g.idea == BASELINE_ID and g.run == "main"}
@@ -98,7 +98,7 @@ class Measurements:
                 yield from self._statistics(group, metric, against, row)
 
     def is_share(self, metric: str) -> bool:
-        """Whether a metric's values are shares of 1, by its name and all of its values."""
+        """Return whether a metric's values are shares of 1, by its name and all of its values."""
         if metric not in self._shares:
             words = set(re.split(r"[^a-z0-9]+", metric.lower()))
             values = [
@@ -132,9 +132,9 @@ class Measurements:
                 self._files[trial] = loose.relative_to(root).as_posix()
 
     def values(self, group: Group, metric: MetricSpec) -> dict[int, TrialRow]:
-        """Return a group's measured rows by seed, as the result files have them.
+        """Return a group's measured rows by seed, as the result files hold them.
 
-        Of several trials with one seed the last counts, as in findings.
+        If several trials have the same seed, the last one counts, as in findings.
         """
         found: dict[int, TrialRow] = {}
         for trial in group.trials.values():
@@ -193,7 +193,7 @@ class Measurements:
         return Source(trials=tuple(rows), files=tuple(map(self.hashed, files)))
 
     def check_claims(self, config: CampaignConfig, recipe: Recipe, ideas: Iterable[str]) -> None:
-        """Hold every claim.json against what follows from the journal."""
+        """Check every claim.json against the claim that the journal implies."""
         for idea in ideas:
             derived = claims.derive(config, recipe, self.state, idea)
             path = self.paths.idea(idea).claim
@@ -236,9 +236,10 @@ def statistics(
     both: Source,
     row: ResultRow | None,
 ) -> Iterator[Fact]:
-    """Return what the measured rows come to: alone, and against the baseline's (`both` sources).
+    """Yield the statistics of the measured rows, alone and against the baseline's rows.
 
-    `row` is the idea's of `hpcsci results`, None where that is about something else.
+    `both` is the source of a comparison. `row` is the idea's row of `hpcsci results`, or None for
+    any metric but the primary one.
     """
     own = {seed: found.value for seed, found in rows.items()}
     alone = compare(own, own)
@@ -279,7 +280,7 @@ def _changes(make: Maker, compared: Comparison, row: ResultRow | None) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes facts of one group of trials and one metric."""
+    """A factory of facts for one group of trials and one metric."""
 
     group: Group
     metric: MetricSpec
@@ -312,11 +313,11 @@ class Maker:
         )
 
     def count(self, n: int) -> Fact:
-        """Return how many seeds were measured."""
+        """Return the number of measured seeds."""
         return self._other(Statistic.N, "number of seeds", FactKind.COUNT, float(n), str(n))
 
     def interval(self, low: float, high: float, text: str) -> Fact:
-        """Return both ends of an interval in one."""
+        """Return an interval as one fact."""
         made = self(Statistic.INTERVAL, "95% interval of the difference", low, text=text)
         return made.model_copy(update={"kind": FactKind.INTERVAL, "upper": high})
 
@@ -325,7 +326,7 @@ class Maker:
         return self._other(statistic, label, FactKind.P_VALUE, value, significant(value, 2))
 
     def shrinkage(self, value: float) -> Fact:
-        """Return the share of the search's gain that the test split took away."""
+        """Return the share of the validation gain that is lost on the test split."""
         label = "share of the validation gain that is lost on the test split"
         text = printed(round(value, 2), 0.1, signed=True)
         return self._other(Statistic.SHRINKAGE, label, FactKind.RATIO, value, text)
@@ -367,9 +368,9 @@ class Maker:
 def groups_of(
     state: CampaignState, ideas: Iterable[FactIdea], runs: Mapping[tuple[str, int], RunOf]
 ) -> Iterator[Group]:
-    """Return the groups of trials that facts are made of: the baseline's, the ideas', further runs.
+    """Yield the groups of trials of the baseline, the ideas and their further runs.
 
-    A further run whose predictions are those of the main run did nothing, and is left out.
+    A further run with the same predictions as the main run changed nothing, and is left out.
     """
     groups: tuple[tuple[Split, Mapping[tuple[str, int], Mapping[str, TrialState]]], ...] = (
         (Split.VALIDATION, state.full),
@@ -384,7 +385,7 @@ def groups_of(
     for (idea, attempt), splits in sorted(found.items()):
         run: RunOf = "main" if main.get(idea) == attempt else runs.get((idea, attempt), "main")
         if run == "main" and main.get(idea) != attempt:
-            continue  # a version that was fixed later, or the baseline's rerun
+            continue  # an earlier version of the code, or a rerun of the baseline
         for split, trials in splits.items():
             standing = found.get((idea, main.get(idea) or 0), {}).get(split, {})
             if run != "main" and _hashes(trials) and _hashes(trials) <= _hashes(standing):

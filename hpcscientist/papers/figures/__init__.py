@@ -1,1 +1,1 @@
-"""Figures of papers, from a campaign's result files: their data, and how these are drawn."""
+"""Makes the figures of papers from a campaign's records: their data tables and the drawings."""

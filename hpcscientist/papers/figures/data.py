@@ -1,6 +1,6 @@
-"""What the figures show, as tables: from the journal and the result files, never from a model.
+"""Makes the data tables of the figures from the journal and the result files, never from a model.
 
-Each table is written beside its figure as CSV, so that a reader can draw it again.
+Each table is written as CSV beside its figure, so that a reader can redraw it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from hpcscientist.results import logs
 from hpcscientist.results.aggregate import Overview
 
 Cell = str | int | float | bool | None
-_MOST_STEPS: Final = 400  # of a learning curve; a longer one is thinned
-_MOST_CURVES: Final = 2  # series that are drawn
+_MOST_STEPS: Final = 400  # points of a learning curve; a longer one is thinned
+_MOST_CURVES: Final = 2  # series drawn
 _BAND: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The data of one figure. `notes` are what else it is drawn from, by name."""
+    """The data of one figure. `notes` are named values that the drawing also uses."""
 
     id: str
     title: str
@@ -49,7 +49,7 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def as_csv(self) -> str:
-        """Return it as CSV: notes first, as comments; floats in full."""
+        """Return the table as CSV: notes first, as comments; floats in full precision."""
         text = io.StringIO()
         for name, value in self.notes.items():
             text.write(f"# {name}: {value}\n")
@@ -61,7 +61,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """What figures are drawn from: one reading of a campaign. `values`: of the first metric."""
+    """One reading of a campaign, from which figures are drawn.
+
+    `values` are those of the primary metric.
+    """
 
     paths: RunPaths
     state: CampaignState
@@ -72,14 +75,14 @@ class Campaign:
 
 
 def tables(campaign: Campaign, ideas: Sequence[str]) -> Iterator[Table]:
-    """Yield the tables that there are data for; `ideas`: those the paper is about, () for all."""
+    """Yield the tables that have data; `ideas` are those the paper is about, () for all."""
     for make in (effects, confirmed, learning_curves, ablations, attempts):
         if (table := make(campaign, ideas)).rows:
             yield table
 
 
 def effects(campaign: Campaign, ideas: Sequence[str]) -> Table:
-    """The effect of every scored idea with its interval, on the validation split."""
+    """Return the effect of every scored idea with its interval, on the validation split."""
     rows = [
         (r.idea_id, r.title, r.delta, r.ci_low, r.ci_high, r.n, _word(r), r.idea_id in ideas)
         for r in _scored(campaign)
@@ -98,7 +101,7 @@ def effects(campaign: Campaign, ideas: Sequence[str]) -> Table:
 
 
 def confirmed(campaign: Campaign, ideas: Sequence[str]) -> Table:
-    """The effect in the search against the effect with fresh seeds on the test split."""
+    """Return each effect in the search and, with fresh seeds, on the test split."""
     rows = [
         (
             r.idea_id,
@@ -132,9 +135,10 @@ def confirmed(campaign: Campaign, ideas: Sequence[str]) -> Table:
 
 
 def noise_band(campaign: Campaign) -> float:
-    """Return by how much two effects of the same code differ in 95 of 100 cases, by its seeds.
+    """Return the half-width within which two effects of the same code differ in 95% of cases.
 
-    Each effect is a difference of two means over the baseline's number of seeds. 0 for one seed.
+    Each effect is a difference of two means over the baseline's number of seeds; their variance is
+    that of the baseline's seeds. Return 0 for one seed.
     """
     values = list(campaign.values.validation.of(BASELINE_ID, BASELINE_ATTEMPT).values())
     if (n := len(values)) < 2:
@@ -146,9 +150,9 @@ def noise_band(campaign: Campaign) -> float:
 
 
 def learning_curves(campaign: Campaign, ideas: Sequence[str]) -> Table:
-    """What the trials of the baseline and of the paper's ideas wrote on their way, by seed.
+    """Return the learning curves of the baseline and of the paper's ideas, by seed.
 
-    The code under test wrote it: it is shown and never trusted.
+    The candidate's code wrote these values while it ran: they are shown and never trusted.
     """
     wanted = [(BASELINE_ID, BASELINE_ATTEMPT)]
     wanted += [(i, a) for i in ideas or _improved(campaign) if (a := _attempt(campaign, i))]
@@ -170,7 +174,7 @@ def learning_curves(campaign: Campaign, ideas: Sequence[str]) -> Table:
 
 
 def ablations(campaign: Campaign, ideas: Sequence[str]) -> Table:
-    """The further runs of the paper's ideas beside what they were derived from."""
+    """Return the effects of the paper's ideas and of their further runs, such as ablations."""
     rows: list[tuple[Cell, ...]] = []
     baseline = campaign.values.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
     for idea_id in ideas or [row.idea_id for row in _scored(campaign)]:
@@ -197,13 +201,13 @@ def ablations(campaign: Campaign, ideas: Sequence[str]) -> Table:
 
 
 def attempts(campaign: Campaign, ideas: Sequence[str]) -> Table:
-    """Every version of code that was written, what it was made from, and what came of it."""
+    """Return every attempt that was written, with its parent and its outcome."""
     rows: list[tuple[Cell, ...]] = []
     for event in journal.events(campaign.paths.journal):
         if not isinstance(event, AttemptWritten) or (ideas and event.idea_id not in ideas):
             continue
         if event.attempt not in campaign.state.ideas[event.idea_id].code_hashes:
-            continue  # the double of another
+            continue  # a duplicate of another attempt
         outcome = _came_to(campaign, event.idea_id, event.attempt)
         final = event.attempt == _attempt(campaign, event.idea_id)
         rows.append((event.idea_id, event.attempt, event.parent, event.kind, outcome, final))
@@ -245,7 +249,7 @@ def _series(campaign: Campaign, trial: TrialState) -> dict[str, list[float]]:
 
 
 def _shared_series(found: Sequence[Mapping[str, Sequence[float]]]) -> list[str]:
-    """Return the series that most trials wrote, but for those that count from one by one."""
+    """Return the series that most trials wrote, except plain counters with steps of one."""
     counted: dict[str, int] = {}
     for names in found:
         for name, values in names.items():
@@ -263,7 +267,7 @@ def _thinned(values: Sequence[float]) -> Iterator[tuple[int, float]]:
 
 
 def _further(campaign: Campaign, idea_id: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the further runs of an idea that were written: attempt, kind and title."""
+    """Yield attempt, kind and title of each further run of an idea that was written."""
     titles = iter(
         reading.run
         for _, reading in sorted(campaign.state.ideas[idea_id].readings.items())

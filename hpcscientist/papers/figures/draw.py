@@ -1,7 +1,7 @@
-"""Draws the figures: vectors, colours that the colour-blind tell apart, letters legible in print.
+"""Draws the figures with matplotlib, as vectors that are legible in print and to the colour-blind.
 
-The same data give the same bytes. Colour never carries a meaning alone: a marker or a line style
-goes with each.
+The same data give the same bytes. Each colour comes with a marker or a line style, so colour never
+carries a meaning alone.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ _STYLE: Any = {  # keys that matplotlib types as literals
     "lines.markersize": 4.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "pdf.fonttype": 42,  # letters stay letters: what is drawn can be read and searched
+    "pdf.fonttype": 42,  # letters stay letters, so the text of a figure can be read and searched
     "svg.fonttype": "none",
     "svg.hashsalt": "hpcscientist",
-    "text.parse_math": False,  # a title is no formula
+    "text.parse_math": False,  # "$" in an idea's title is no formula
     "axes.unicode_minus": True,
 }
 _ROW, _MARGIN, _TALLEST = 0.19, 0.75, 8.0  # inches
@@ -73,14 +73,14 @@ _TITLE: Final = 34  # characters
 
 
 def is_possible() -> bool:
-    """Whether matplotlib is installed beside this package."""
+    """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw(table: Table, width_in: float) -> dict[str, bytes]:
-    """Return a table as a figure of a width in inches, by kind of file: "pdf" and "svg".
+    """Return the figure of a table, by kind of file: "pdf" and "svg".
 
-    Raises UsageError where matplotlib is not installed.
+    Raises UsageError if matplotlib is not installed.
     """
     make = _MAKERS[table.id]
     with _style():
@@ -104,7 +104,7 @@ def _style() -> Iterator[None]:
         k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")
     }
     with matplotlib.rc_context():
-        # Nobody's matplotlibrc changes a paper.
+        # Start from the defaults, so that no matplotlibrc changes a paper.
         matplotlib.rcParams.update(defaults)
         matplotlib.rcParams.update(_STYLE)
         yield
@@ -117,7 +117,7 @@ def _figure(width_in: float, height_in: float) -> Figure:
 
 
 def _effects(table: Table, width_in: float) -> Figure:
-    """A forest: one line an idea, the largest effect first."""
+    """Draw a forest plot: one line for each idea, the largest effect first."""
     rows = sorted(table.dicts(), key=lambda row: -_float(row["delta"]))
     figure = _figure(width_in, _MARGIN + _ROW * len(rows))
     axes = figure.subplots()
@@ -161,7 +161,7 @@ def _ablations(table: Table, width_in: float) -> Figure:
 
 
 def _confirmed(table: Table, width_in: float) -> Figure:
-    """Each idea's effect in the search against that on the test split, about the diagonal."""
+    """Draw each idea's effect in the search against that on the test split, about the diagonal."""
     rows = table.dicts()
     size = min(width_in * 0.62, 3.6)
     figure = _figure(size + 1.6, size)
@@ -198,7 +198,7 @@ _ENDS_OF: Final = ("delta", "ci_low", "ci_high", "test_delta", "test_ci_low", "t
 
 
 def _annotate(axes: Any, rows: Sequence[Mapping[str, Any]], span: float) -> None:
-    """Name the points, each to its right, in an order in which the names do not overlap."""
+    """Label each point to its right, moved up where labels would overlap."""
     taken: list[float] = []
     for row in sorted(rows, key=lambda row: _float(row["test_delta"])):
         x, y = _float(row["delta"]), _float(row["test_delta"])
@@ -216,7 +216,7 @@ def _annotate(axes: Any, rows: Sequence[Mapping[str, Any]], span: float) -> None
 
 
 def _curves(table: Table, width_in: float) -> Figure:
-    """One panel a series; thin lines are seeds, the thick one their mean."""
+    """Draw one panel for each series; thin lines are seeds, the thick line is their mean."""
     rows = table.dicts()
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     figure = _figure(width_in, 2.1)
@@ -249,7 +249,7 @@ def _mean_curve(seeds: Sequence[Sequence[tuple[int, float]]]) -> tuple[list[int]
 
 
 def _attempts(table: Table, width_in: float) -> Figure:
-    """A tree an idea, from left to right: each version beside the one it was made from."""
+    """Draw one tree for each idea, from left to right: each attempt to the right of its parent."""
     rows = table.dicts()
     places, height = _layout(rows)
     figure = _figure(width_in, _MARGIN + 0.2 * height)
@@ -290,7 +290,7 @@ def _attempts(table: Table, width_in: float) -> Figure:
 def _layout(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[tuple[str, int], tuple[int, float]], int]:
-    """Return (depth, line) of each version, by idea and number, and how many lines there are."""
+    """Return (depth, line) of each attempt, by idea and number, and the number of lines."""
     children: dict[tuple[str, int], list[int]] = {}
     for row in rows:
         children.setdefault((str(row["idea"]), int(_float(row["parent"]))), []).append(
@@ -307,7 +307,7 @@ def _layout(
             for n in own
         ]
         stack = [(number, 1) for number in reversed(roots)]
-        while stack:  # the first child goes on in its parent's line, the others below
+        while stack:  # the first child is on its parent's line, the others are below
             number, depth = stack.pop()
             places[idea, number] = (depth, line)
             below = [n for n in children.get((idea, number), ()) if (idea, n) not in places]
@@ -329,7 +329,7 @@ def _span(axes: Any, xs: tuple[Any, Any], ys: tuple[Any, Any], colour: str) -> N
 
 
 def _legend(axes: Any, looks: Mapping[str, tuple[str, str, bool]], there: Sequence[Any]) -> None:
-    """Explain the markers that were drawn, outside of the data."""
+    """Draw the legend of the markers in use, outside of the axes."""
     for name, (colour, marker, filled) in looks.items():
         if name in there:
             face = colour if filled else "white"
@@ -342,7 +342,7 @@ def _label(idea: Any, title: Any) -> str:
 
 
 def _plain(text: Any) -> str:
-    """Return a text in letters that the font has, shortened."""
+    """Return a shortened text in which "?" replaces letters that the font may lack."""
     short = one_line(printable(str(text)), _TITLE)
     return "".join(c if ord(c) < 0x250 or c == "…" else "?" for c in short)
 

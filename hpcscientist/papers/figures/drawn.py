@@ -1,4 +1,4 @@
-"""Figures in their folder: drawn by our own code, and by the recipe's plot.py."""
+"""Draws a paper's figures into its folder, by our own code and by the recipe's plot.py."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hpcscientist.papers.typesetting.engine import environment
 from hpcscientist.ports import Tell
 from hpcscientist.results import export
 
-RECIPES: Final = "recipe-"  # how the ids of a recipe's own figures begin
+RECIPES: Final = "recipe-"  # prefix of the ids of a recipe's own figures
 _KINDS: Final = ("pdf", "svg", "png")
 _PLOT_S, _PLOT_MB, _PLOT_FILES = 120.0, 2048, 16
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
-# What each figure shows, as a caption in restricted text, and for those who cannot see it.
+# Of each figure: the caption, in restricted text, and the alternative text.
 CAPTIONS: Final[Mapping[str, tuple[str, str]]] = {
     "effects": (
         "Difference of each scored idea to the baseline on the validation split, with its "
@@ -65,9 +65,9 @@ def draw_all(
     plot: Path | None,
     tell: Tell,
 ) -> dict[str, Drawn]:
-    """Draw what there are data for into a folder; return the figures by id, each with its data.
+    """Draw the figures that have data into a folder; return them by id, each with its data.
 
-    `plot` is a recipe's plot.py. Where matplotlib is lacking, there are data alone. Raises OSError.
+    `plot` is a recipe's plot.py. Without matplotlib, only the data are written. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found: dict[str, Drawn] = {}
@@ -88,12 +88,12 @@ def draw_all(
 
 
 def captions(drawn: Drawn) -> tuple[str, str]:
-    """Return a figure's caption where no writer gives one, and its text for who cannot see it."""
+    """Return a figure's default caption and its alternative text."""
     return CAPTIONS.get(drawn.id, (_OWN, _OWN))
 
 
 def _recipes_own(campaign: Campaign, folder: Path, plot: Path, tell: Tell) -> Iterator[Drawn]:
-    """Run a recipe's plot.py, as it is documented, and yield what it drew."""
+    """Run a recipe's plot.py and yield the figures that it drew."""
     target = io.StringIO()
     export.json(campaign.rows, target)
     data = target.getvalue().encode()
@@ -101,7 +101,7 @@ def _recipes_own(campaign: Campaign, folder: Path, plot: Path, tell: Tell) -> It
     write_atomic(results, data, durable=False)
     with tempfile.TemporaryDirectory(prefix="hpcsci-plot-") as place:
         out = Path(place)
-        # An earlier recipe's plot.py draws pixels, and knows no other format.
+        # The plot.py of an older recipe has no --format and draws pixels only.
         vectors = all(_plot(plot, results, out, ("--format", kind)) for kind in ("pdf", "svg"))
         if not vectors and not _plot(plot, results, out, ()):
             tell(f"{plot.name} of the recipe drew no figures: it failed; run it by hand to see why")
@@ -123,7 +123,7 @@ def _is_figure(path: Path) -> bool:
 
 
 def _plot(plot: Path, results: Path, out: Path, more: Sequence[str]) -> bool:
-    """Run plot.py within bounds; return whether it ended well."""
+    """Run plot.py within bounds; return whether it succeeded."""
     command = [sys.executable, str(plot), "--results", str(results), "--out", str(out), *more]
     bounds = Bounds(
         deadline_s=_PLOT_S, memory_mb=_PLOT_MB, output_mb=64, watched=(out,), apart=True

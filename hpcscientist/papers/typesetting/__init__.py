@@ -1,1 +1,1 @@
-"""From a manuscript to a document: LaTeX, a PDF, an HTML page, and what is wrong with them."""
+"""Turns a manuscript into LaTeX, a PDF and HTML pages, and finds the defects of the result."""

@@ -1,4 +1,4 @@
-"""A manuscript with all that it refers to: facts resolved, papers looked up, records listed."""
+"""Assembles a document: a manuscript with its facts resolved, papers looked up, records listed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Manuscript
 from hpcscientist.records.trial import Isolation
 
-RUN, PAPER = "DIR", "PAPER"  # how the commands of an appendix name the two folders
-_HASH = 12  # digits of a hash in print; trace.html has all
+RUN, PAPER = "DIR", "PAPER"  # names of the run directory and the paper's folder in commands
+_HASH = 12  # printed digits of a hash; trace.html has all
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What papers on a campaign are made from. `library`: None where it had none."""
+    """The records that a campaign's papers are made from. `library` is None if it had none."""
 
     paths: RunPaths
     config: CampaignConfig
@@ -43,7 +43,7 @@ class Records:
 
     @property
     def epoch(self) -> int:
-        """When the last trial ended, seconds since 1970: the date of all its papers."""
+        """The end of the last trial in seconds since 1970, which is the date of all its papers."""
         return int(max((trial.ended_at for trial in self.state.trials.values()), default=0.0))
 
 
@@ -52,7 +52,8 @@ def assemble(
 ) -> Document:
     """Return the document of a manuscript.
 
-    What it names and nobody knows is left out here, and found by the engine or by the walls.
+    References to unknown facts, papers and figures are left out; the engine or the checks of
+    `papers.walls` report them.
     """
     numbers: dict[str, TracedNumber] = {}
     for part in numbers_of(manuscript):
@@ -84,7 +85,7 @@ def assemble(
 
 
 def _names(sheet: FactSheet, papers: Iterable[Paper]) -> Iterator[str]:
-    """Yield the words with digits in them that may be typed, as the walls on text let them pass."""
+    """Yield the words with digits that may be typed, as `papers.walls` allows them."""
     yield from sheet.names
     texts = [title for idea in sheet.ideas for title in (idea.title, *idea.parts.values())]
     for text in (*texts, *(paper.title for paper in papers)):
@@ -94,7 +95,7 @@ def _names(sheet: FactSheet, papers: Iterable[Paper]) -> Iterator[str]:
 
 
 def appendix(records: Records, manuscript: Manuscript) -> Appendix:
-    """Return how to run again what a manuscript tells, and what was recorded of it."""
+    """Return the commands that reproduce a manuscript's results, and the campaign's records."""
     return Appendix(
         tuple(_commands(records, manuscript)),
         tuple((name, value) for name, value in _recorded(records, manuscript) if value),
@@ -142,7 +143,7 @@ def _commands(records: Records, manuscript: Manuscript) -> Iterable[tuple[str, s
 
 
 def _confirmed(records: Records, manuscript: Manuscript) -> list[str]:
-    """Return the scored ideas of a paper: of the campaign's, those that were confirmed."""
+    """Return the scored ideas that a paper is about; if none, the campaign's confirmed ideas."""
     ideas = records.sheet.idea_by_id
     named = [i for i in manuscript.scope.ideas if i in ideas and ideas[i].status == "scored"]
     return named or [idea.idea_id for idea in records.sheet.ideas if idea.confirmed]

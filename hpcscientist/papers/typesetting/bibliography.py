@@ -1,4 +1,4 @@
-"""The bibliography of a paper, from the library's records alone: printed, and as BibTeX."""
+"""Makes the bibliography of a paper from the library's records: as printed, and as BibTeX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALL: Final = frozenset(("a", "an", "the", "on", "of", "for", "in", "to", "and
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A paper of the bibliography: `key` for BibTeX, `parts` as they are printed, `link` to it."""
+    """A paper of the bibliography, with its BibTeX `key`, its printed parts and its `link`."""
 
     paper_id: str
     key: str
@@ -31,18 +31,18 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """The entry as it is printed."""
+        """The printed entry."""
         return " ".join(part for part in (self.authors, self.title, self.where) if part)
 
 
 def entries(papers: Iterable[Paper]) -> tuple[Entry, ...]:
-    """Return the entries of papers in their order, each with a key of its own."""
+    """Return the entries of papers in order, each with a unique key."""
     taken: set[str] = set()
     return tuple(_entry(paper, taken) for paper in papers)
 
 
 def bibtex(found: Iterable[Entry]) -> str:
-    """Return a BibTeX file. Every value is escaped; nothing of a record ends its entry."""
+    """Return a BibTeX file. Every value is escaped, so that no record can end its entry."""
     return "\n".join(_bibtex(entry) for entry in found)
 
 
@@ -88,7 +88,7 @@ def _key(paper: Paper, taken: set[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower-case ASCII letters, without accents."""
+    """Return a text in lower-case ASCII, without accents."""
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
 
 

@@ -1,8 +1,8 @@
-"""A manuscript typeset into its folder, and what is wrong with what came of it.
+"""Typesets a manuscript into its folder and finds the defects of the result.
 
 `papers/ID/` holds paper.pdf, paper.html, paper.json, trace.html, manuscript.json, facts.json,
-references.bib, REPRODUCE.md, figures/ with their data, and source/ with all that LaTeX needs to
-make the PDF again.
+references.bib, REPRODUCE.md, figures/ with their data, and source/ with everything that LaTeX needs
+to remake the PDF.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from hpcscientist.papers.typesetting.latex import place_of
 from hpcscientist.papers.venues.venue import Venue
 from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place, lines
 
-# What the engine complains of, as defects of the paragraphs that it complains about.
+# Messages of the engine, as defects of the paragraphs that caused them.
 
-LAYOUT: Final = "layout"  # the place of what no paragraph is to blame for
-# Pattern, what it is, what to write instead; the first that fits a line counts.
+LAYOUT: Final = "layout"  # the place of a defect that belongs to no paragraph
+# Pattern, code and fix of each message; the first pattern that matches a line counts.
 _COMPLAINTS: Final = tuple(
     (re.compile(pattern), code, fix)
     for pattern, code, fix in (
@@ -73,7 +73,7 @@ _COMPLAINTS: Final = tuple(
         ),
     )
 )
-# Said of every document whose references were not known before; another pass follows.
+# Messages of every first pass, when references are not known yet; another pass follows.
 _PASSING = re.compile(
     r"Rerun|has changed|Label\(s\) may have changed|There were undefined references"
 )
@@ -87,9 +87,9 @@ _BOUNDS: Final = {
 
 
 def defects_of(made: Typeset) -> list[Defect]:
-    """Return what is wrong with a document, in the order of the log; [] for a clean one."""
+    """Return the defects of a typeset document in the order of its log; [] for a clean one."""
     found = list(dict.fromkeys(_of_log(made.log)))
-    if made.pdf is None:  # of a pass that was broken off every reference is undefined
+    if made.pdf is None:  # in an aborted pass every reference is undefined
         found = [defect for defect in found if defect.code in _FATAL]
     if made.stopped:
         why = _BOUNDS.get(made.stopped, made.stopped)
@@ -131,7 +131,7 @@ def _defect(code: DefectCode, place: Place, found: str, fix: str) -> Defect:
     return Defect(code=code, place=place, found=one_line(printable(found), 200), fix=fix)
 
 
-# REPRODUCE.md: what to run to see a paper's results again, and what was recorded of them.
+# REPRODUCE.md: the commands that reproduce a paper's results, and the recorded hashes and costs.
 
 
 def instructions(document: Document) -> str:
@@ -161,9 +161,10 @@ _KEPT: Final = (".tex", ".sty", ".cls", ".bib", ".bst", ".pdf", ".png", ".log")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What came of a manuscript. `lacking` says what this machine lacks, and what fixes it.
+    """The result of a build, in seconds and MiB.
 
-    `reading` is of the PDF, None where there is none or nothing to read it with. Seconds, MiB.
+    `lacking` lists what this machine lacks, with fixes. `reading` is the check of the PDF; None if
+    there is no PDF or no PyMuPDF.
     """
 
     folder: Path
@@ -172,15 +173,15 @@ class Built:
     pdf: Path | None = None
     preview: Path | None = None
     reading: gate.Reading | None = None
-    pages: int | None = None  # of the text, up to the references
+    pages: int | None = None  # pages of text, up to the references
     passes: int = 0
     seconds: float = 0.0
     peak_mb: float = 0.0
-    boxes: str = ""  # letters that the fonts lack: they print as empty boxes
+    boxes: str = ""  # letters that the fonts lack, which print as empty boxes
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is a PDF in which everything is explained."""
+        """Return whether there is a PDF without defects in which every digit is explained."""
         return (
             self.pdf is not None
             and self.reading is not None
@@ -191,7 +192,10 @@ class Built:
 
 @dataclass(slots=True)
 class Builder:
-    """Builds one paper, as often as its writer needs. `limits` bound each run of the engine."""
+    """A builder of one paper, for as many builds as its writer needs.
+
+    `limits` apply to each run of the engine.
+    """
 
     records: Records
     venue: Venue
@@ -200,7 +204,7 @@ class Builder:
     limits: engine.Limits = field(default_factory=engine.Limits)
 
     def build(self, manuscript: Manuscript) -> Built:
-        """Typeset a manuscript, and read what came of it. Raises OSError."""
+        """Typeset a manuscript and check the result. Raises OSError."""
         document = assemble(self.records, manuscript, self.venue, self.figures)
         self._hand_on(document)
         source = self._sources(document)
@@ -233,7 +237,7 @@ class Builder:
         )
 
     def _hand_on(self, document: Document) -> None:
-        """Write everything that needs no engine."""
+        """Write the files that need no TeX engine."""
         self.folder.mkdir(parents=True, exist_ok=True)
         texts = {
             MANUSCRIPT: document.manuscript.model_dump_json(indent=1) + "\n",
@@ -260,7 +264,7 @@ class Builder:
         }
 
     def _sources(self, document: Document) -> Path:
-        """Lay out the LaTeX anew: nothing of an earlier run is read by this one."""
+        """Write the LaTeX sources into an empty folder, so that no earlier run's files are read."""
         source = self.folder / SOURCE
         shutil.rmtree(source, ignore_errors=True)
         (source / latex.FIGURES).mkdir(parents=True)
@@ -285,7 +289,7 @@ def _is_drawn(document: Document) -> bool:
 
 
 def _unknown(document: Document) -> list[Defect]:
-    """Return the figures that a manuscript uses and that are not there."""
+    """Return a defect for each figure that a manuscript uses but that does not exist."""
     return [
         Defect(
             code=DefectCode.MISSING_FIGURE,
@@ -312,7 +316,7 @@ def _too_long(venue: Venue, pages: int | None) -> list[Defect]:
 
 
 def _tidy(source: Path) -> None:
-    """Remove what the engine wrote for itself."""
+    """Remove the engine's auxiliary files."""
     for path in source.iterdir():
         if path.is_file() and path.suffix not in _KEPT:
             path.unlink()

@@ -1,4 +1,4 @@
-"""All that a paper is made of, before it becomes LaTeX, Typst or HTML."""
+"""The parts of a paper before it is rendered as LaTeX, Typst or HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hpcscientist.records.manuscript import (
 
 T = TypeVar("T")
 
-# Printed below the title of every paper, whatever its venue; the gate on the PDF looks for it.
+# Printed below the title of every paper in any venue; the check of the PDF requires it.
 WRITTEN_BY_SOFTWARE: Final = (
     "This paper was written by software, hpcscientist, from the records of a campaign. "
     "Each number is a link to the record that it was taken from."
@@ -29,10 +29,10 @@ WRITTEN_BY_SOFTWARE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A figure as it was drawn: `pdf` and `svg` are files, `data` its numbers as CSV.
+    """A drawn figure: `pdf` and `svg` are image files, `data` is the file with its numbers.
 
-    `png` in place of `pdf` and `svg` where a recipe's plot.py draws no vectors. `sha256` is that of
-    the data. `title` is what it shows, without numbers.
+    `png` replaces `pdf` and `svg` if a recipe's plot.py draws no vectors. `sha256` is the hash of
+    the data. `title` says what the figure shows, without numbers.
     """
 
     id: str
@@ -45,15 +45,15 @@ class Drawn:
 
     @property
     def image(self) -> Path | None:
-        """The file that LaTeX includes; None where nothing could be drawn."""
+        """The file that LaTeX includes; None if nothing could be drawn."""
         return self.pdf or self.png
 
 
 @dataclass(frozen=True, slots=True)
 class TracedNumber:
-    """A number of the paper: `ref` as it is written between braces, `text` as it is printed.
+    """A number of the paper: `ref` is its source in the manuscript, `text` its printed form.
 
-    `label` says what it is, `lines` where it comes from, one thought each.
+    `label` says what it is; each of `lines` says one thing about its origin.
     """
 
     ref: str
@@ -64,15 +64,15 @@ class TracedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Appendix:
-    """How to run it again: commands, and what they are to find, as (name, value) pairs."""
+    """How to reproduce the results: commands and records, as (name, value) pairs."""
 
-    commands: tuple[tuple[str, str], ...]  # what it is for, the command
+    commands: tuple[tuple[str, str], ...]  # purpose, command
     records: tuple[tuple[str, str], ...]  # hashes, seeds, costs
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A manuscript with everything that it refers to. `bibliography` is in the printed order."""
+    """A manuscript with everything that it refers to. `bibliography` is in printed order."""
 
     manuscript: Manuscript
     venue: Venue
@@ -81,7 +81,7 @@ class Document:
     bibliography: tuple[Entry, ...]
     appendix: Appendix
     epoch: int  # seconds since 1970: the document's date
-    names: tuple[str, ...] = ()  # words with digits in them that may be typed
+    names: tuple[str, ...] = ()  # words with digits that may be typed
 
     @property
     def positions(self) -> dict[str, int]:
@@ -90,18 +90,18 @@ class Document:
 
 
 def numbers_of(manuscript: Manuscript) -> list[Number]:
-    """Return the numbers of a manuscript in their order, each once."""
+    """Return the distinct numbers of a manuscript, in order."""
     return list({str(n.ref): n for n in _all(manuscript, Number)}.values())
 
 
 def cited(manuscript: Manuscript) -> list[str]:
-    """Return the ids of the papers that a manuscript cites, in the order of the first citation."""
+    """Return the ids of the papers that a manuscript cites, in order of first citation."""
     found = (paper for cite in _all(manuscript, Citation) for paper in cite.papers)
     return list(dict.fromkeys(found))
 
 
 def figures_of(manuscript: Manuscript) -> list[str]:
-    """Return the ids of the figures that a manuscript refers to, in that order, then the others."""
+    """Return the ids of a manuscript's figures: first in order of reference, then the others."""
     referred = [part.id for part in _all(manuscript, FigureRef)]
     return list(dict.fromkeys([*referred, *(figure.id for figure in manuscript.figures)]))
 

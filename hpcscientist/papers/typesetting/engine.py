@@ -1,8 +1,8 @@
-"""The system's TeX, run within bounds on sources that nobody vouches for.
+"""Runs the system's TeX within bounds on untrusted sources.
 
-It runs without shell escape, reads and writes nothing outside its own folder and the installed
-TeX, has no network where the kernel lets us take it away (pdfTeX opens no socket anyway), and ends
-after a time, at a size of memory and at a size of output.
+The engine runs without shell escape, reads and writes nothing outside its own folder and the
+installed TeX, has no network if the kernel allows that (pdfTeX opens no socket anyway), and is
+stopped at limits of time, memory and output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hpcscientist.execution.bounds.supervise import (
 from hpcscientist.files.hashing import hash_file
 
 ENGINE: Final = "pdflatex"
-# What each file that our LaTeX loads comes with in Debian; other systems name them alike.
+# The Debian package of each file that our LaTeX loads; other systems use similar names.
 NEEDED: Final = {
     "article.cls": "texlive-latex-base",
     "hyperref.sty": "texlive-latex-base",
@@ -43,12 +43,12 @@ NEEDED: Final = {
     "lmr10.pfb": "lmodern",
 }
 INSTALL: Final = "apt-get install texlive-latex-recommended texlive-fonts-recommended lmodern"
-_RUNS: Final = 4  # a document whose references do not settle by then never will
+_RUNS: Final = 4  # references that do not settle in four runs never will
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run of the engine may use: seconds, MiB."""
+    """The limits of one run of the engine, in seconds and MiB."""
 
     seconds: float = 60.0
     memory_mb: int = 1024
@@ -57,10 +57,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Typeset:
-    """What the engine made of a document. Seconds, MiB.
+    """The result of typesetting a document, in seconds and MiB.
 
-    `log` is the last run's; `pdf` None where none was made. `stopped`: which bound ended it, ""
-    for none. `passes`: how often the engine ran.
+    `log` is the log of the last run; `pdf` is None if the engine made none. `stopped` is the limit
+    that ended the engine, or "". `passes` is the number of runs.
     """
 
     pdf: Path | None
@@ -72,7 +72,7 @@ class Typeset:
 
 
 def lacking() -> list[str]:
-    """Return what this machine lacks to make a PDF with LaTeX, by the packages that bring it."""
+    """Return the packages that this machine lacks to make a PDF with LaTeX."""
     if shutil.which(ENGINE) is None or shutil.which("kpsewhich") is None:
         return ["texlive-latex-base"]
     return list(_lacking_packages())
@@ -96,8 +96,8 @@ def typeset(
 ) -> Typeset:
     """Run the engine on `folder/name.tex` until references settle; byte-identical for one `epoch`.
 
-    `epoch`: the time that the document says it was made, seconds since 1970. Raises OSError where
-    the engine cannot be started. Call it from the main thread, as `supervise` asks.
+    `epoch` is the document's date in seconds since 1970. Raises OSError if the engine cannot be
+    started. Call it from the main thread, as `supervise` requires.
     """
     bounds, seconds, peak, log = limits or Limits(), 0.0, 0.0, ""
     command = [
@@ -128,7 +128,7 @@ def typeset(
 
 
 def environment(folder: Path, epoch: int) -> dict[str, str]:
-    """Return the engine's whole environment: nothing of the user's but PATH."""
+    """Return the engine's environment; of the user's environment it has only PATH."""
     nowhere = str(folder / "nowhere")
     return {
         "PATH": os.environ.get("PATH", os.defpath),
@@ -137,7 +137,7 @@ def environment(folder: Path, epoch: int) -> dict[str, str]:
         "TEXMFVAR": nowhere,
         "TEXMFCONFIG": nowhere,
         "TEXINPUTS": ".:",
-        # "p": neither above this folder, nor by absolute path, nor hidden files.
+        # "p" (paranoid): no parent folders, no absolute paths, no hidden files.
         "openin_any": "p",
         "openout_any": "p",
         "shell_escape": "f",
@@ -145,7 +145,7 @@ def environment(folder: Path, epoch: int) -> dict[str, str]:
         "MKTEXTFM": "0",
         "SOURCE_DATE_EPOCH": str(epoch),
         "FORCE_SOURCE_DATE": "1",
-        "max_print_line": "1000",  # or a message is broken in the middle of a name
+        "max_print_line": "1000",  # the default breaks messages in the middle of a name
         "LC_ALL": "C.UTF-8",
     }
 
@@ -167,7 +167,7 @@ def _run(
 
 @cache
 def without_network() -> tuple[str, ...]:
-    """Return the command that takes the network away; () where the kernel forbids that."""
+    """Return the command prefix that removes network access; () if the kernel forbids it."""
     for command in (("unshare", "--net"), ("unshare", "--user", "--map-current-user", "--net")):
         try:
             tried = subprocess.run([*command, "true"], capture_output=True, check=False, timeout=20)
@@ -179,7 +179,7 @@ def without_network() -> tuple[str, ...]:
 
 
 def _settled(folder: Path, name: str) -> str:
-    """Return what the next run would read of this one."""
+    """Return a hash of the files that the next run would read from this one."""
     files = (folder / f"{name}.{end}" for end in ("aux", "out", "toc"))
     return " ".join(hash_file(file) if file.is_file() else "-" for file in files)
 

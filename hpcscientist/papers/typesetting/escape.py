@@ -1,7 +1,7 @@
-"""Strangers' words as LaTeX that prints them and does nothing else.
+"""Escapes untrusted text as LaTeX that prints it and does nothing else.
 
-Whatever is not a plain letter, digit or space becomes a macro of this file's own choosing or of
-pylatexenc's table, so no character of a manuscript, a title or a name reaches TeX with a meaning.
+Every character that is not plain becomes a macro from this file or from pylatexenc's table, so no
+character of a manuscript, a title or a name reaches TeX with a special meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = r"\hpcunknown{}"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,;:()/+=*@!?|\[\]-]")
-# What pylatexenc has otherwise, not at all, or with macros of packages that we do not load.
+# Characters that pylatexenc lacks, encodes otherwise, or encodes with macros of other packages.
 _OWN: Final = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -52,13 +52,13 @@ _OWN: Final = {
     "\N{RIGHT DOUBLE QUOTATION MARK}": "''",
     "\N{EURO SIGN}": r"\texteuro{}",
 }
-# Accents that T1 sets on any letter.
+# Accents that the T1 encoding sets on any letter.
 _ACCENTS: Final = {
     "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
     "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d",
     "\u0327": "c", "\u0328": "k", "\u0331": "b",
 }  # fmt: skip
-# Macros of pylatexenc's table that our packages lack, or that need another font or math mode there.
+# Macros of pylatexenc's table that our packages lack, or that need another font or math mode.
 _UNDEFINED: Final = re.compile(
     r"\\(?:CYR|cyr|nument|texthvlig|textnrleg|textschwa|textphi|textglotstop|textturnk|textfrac|"
     r"acute|mathscr|arrowwave|dblarrowupdown|DownArrowUpArrow|rightangle|surfintegral|volintegral|"
@@ -73,13 +73,13 @@ _RAISED: Final = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 
 
 def latex(text: str) -> str:
-    """Return LaTeX that prints a text; a character that our fonts lack prints as an empty box."""
+    """Return LaTeX that prints a text; characters that our fonts lack print as empty boxes."""
     clean = unicodedata.normalize("NFC", visible(text)).replace("\t", " ").replace("\n", " ")
     return "".join(map(_character, clean))
 
 
 def lacking(text: str) -> str:
-    """Return the characters of a text that our fonts lack, or set with one accent of several."""
+    """Return the characters that our fonts lack, or print with only one of several accents."""
     clean = unicodedata.normalize("NFC", visible(text))
     return "".join(dict.fromkeys(c for c in clean if UNKNOWN in _character(c) or _is_stacked(c)))
 
@@ -89,13 +89,13 @@ def _is_stacked(c: str) -> bool:
 
 
 def breakable(text: str) -> str:
-    """Return LaTeX of an id, a path or a hash, in typewriter, which lines may break."""
+    """Return LaTeX of an id, a path or a hash in typewriter, with allowed line breaks."""
     parts = re.split(r"(?<=[-./_(,:])(?=.)|(?<=[0-9a-f]{8})(?=[0-9a-f])", text)
     return r"\texttt{" + r"\allowbreak{}".join(map(latex, parts)) + "}"
 
 
 def number(text: str) -> str:
-    """Return LaTeX of a fact's printed text: powers of ten are set as such, minus as minus."""
+    """Return LaTeX of a fact's printed text, with powers of ten as superscripts."""
     pieces = re.split(f"({_RAISED.pattern})", _power(text))
     return "".join(
         rf"\textsuperscript{{{latex(piece.translate(_SUPERSCRIPTS))}}}"
@@ -107,12 +107,12 @@ def number(text: str) -> str:
 
 
 def as_seen(text: str) -> str:
-    """Return a printed number as it can be read from a PDF: without spaces, nothing raised."""
+    """Return a printed number as it reads in a PDF: no spaces, superscripts as plain digits."""
     return squeezed(_power(text))
 
 
 def squeezed(text: str) -> str:
-    """Return a text without spaces and in compatibility forms, so that layout does not count."""
+    """Return a text in NFKC form without spaces, so that its layout does not matter."""
     plain = unicodedata.normalize("NFKC", text).replace("\N{HYPHEN}", "-")
     return "".join(plain.split())
 
@@ -140,9 +140,9 @@ def _character(c: str) -> str:
 
 
 def _accented(c: str) -> str:
-    """Return a letter with an accent; "" where it is none.
+    """Return LaTeX of an accented letter; "" for any other character.
 
-    T1 sets one accent on a letter: of Vietnamese ones the tone is left out, see `lacking`.
+    T1 sets one accent on a letter, so Vietnamese letters lose their tone; `lacking` reports them.
     """
     apart = unicodedata.normalize("NFD", c)
     base, marks = apart[0], apart[1:]
@@ -157,7 +157,7 @@ def _symbol(c: str) -> str:
         return rf"{{{found}}}"
     parts = unicodedata.normalize("NFKD", c)
     if parts == c or (c.isnumeric() and not any(part.isdecimal() for part in parts)):
-        return UNKNOWN  # also a numeral that would be printed as letters, as "XII" is
+        return UNKNOWN  # also for numerals that decompose to letters, as "XII" does
     return "".join(map(_character, parts))
 
 

@@ -1,4 +1,4 @@
-"""A paper and its trace as HTML pages that stand alone: no script, nothing loaded from anywhere."""
+"""Writes a paper and its trace as self-contained HTML pages, without scripts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ section.fact:target { background: #fff6d5 }
 
 
 def paper(document: Document) -> str:
-    """Return the paper as a page; each number is a link into the trace's page beside it."""
+    """Return the paper as a page; each number links to its entry in trace.html."""
     manuscript = document.manuscript
     uses = {use.id: use for use in manuscript.figures}
     parts = [
@@ -71,7 +71,7 @@ def paper(document: Document) -> str:
 
 
 def trace(document: Document, sheet: FactSheet) -> str:
-    """Return the page that says of each number of a paper where it comes from, with all hashes."""
+    """Return the page that shows where each number of a paper comes from, with full hashes."""
     parts = [
         f"<h1>{TRACE_TITLE}</h1>",
         f'<p class="by">{_text(document.manuscript.title)}. Files are relative to the run '
@@ -165,7 +165,7 @@ def _figure(document: Document, use: FigureUse) -> str:
 
 
 def _image(drawn: Drawn, alt: str) -> str:
-    """Return an image, or, where none could be drawn, its data."""
+    """Return a figure's image, or its data if nothing could be drawn."""
     file, kind = (drawn.svg, "svg+xml") if drawn.svg else (drawn.png, "png")
     if file is None:
         return f"<pre>{_text(drawn.data.read_text())}</pre>"

@@ -1,4 +1,4 @@
-"""A document as LaTeX: one line a paragraph, everything escaped, every number a link."""
+"""Writes a document as LaTeX: one line for each paragraph, all text escaped, numbers as links."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ AGAIN_TITLE: Final = "How to run it again"
 
 
 def sources(document: Document) -> dict[str, str]:
-    """Return the LaTeX of a document by file name, but for figures and the venue's own files."""
+    """Return the LaTeX of a document by file name, without figures and the venue's own files."""
     style = resources.files(__package__).joinpath("hpcpaper.sty").read_text()
     return {
         f"{NAME}.tex": document.venue.template,
@@ -69,7 +69,7 @@ def _content(document: Document) -> str:
         rf"{latex(WRITTEN_BY_SOFTWARE)}}}}}",
         rf"\hypersetup{{pdftitle={{{title}}},pdfauthor={{Written by software: hpcscientist}},"
         rf"pdfsubject={{{latex(WRITTEN_BY_SOFTWARE)}}},pdfcreator={{hpcscientist}}}}",
-        # The file's id is made of its time and its place otherwise.
+        # Without this, pdfTeX makes the file's id from the time and the path.
         rf"\pdftrailerid{{{latex(manuscript.scope.campaign_id)}}}",
     ]
     lines += [
@@ -139,7 +139,7 @@ def _part(document: Document, part: Inline) -> str:
 
 
 def _words(text: str) -> str:
-    """Return words as LaTeX; one with a digit is not broken, so that it can be read whole."""
+    """Return words as LaTeX; a word with a digit is unbreakable, so that it can be read whole."""
     pieces = re.split(r"(\s+)", text)
     return "".join(
         rf"\mbox{{{latex(piece)}}}" if any(c.isnumeric() for c in piece) else latex(piece)
@@ -148,7 +148,7 @@ def _words(text: str) -> str:
 
 
 def _key(document: Document, paper_id: str) -> str:
-    """Return the key of a paper, and of one that the bibliography lacks a key that none has."""
+    """Return the key of a paper; for a paper that the bibliography lacks, an unknown key."""
     own = (entry.key for entry in document.bibliography if entry.paper_id == paper_id)
     return next(own, "unknown-paper")
 
@@ -160,7 +160,7 @@ def _figure(document: Document, use: FigureUse) -> list[str]:
         rf"\hpcplace{{figure:{use.id}/1}}%",
         r"\begin{figure}[htbp]",
         r"\centering",
-        # A link as the numbers are: what is drawn is traced to the data of the figure.
+        # A link, as for numbers: it leads to the figure's data in the trace.
         rf"\hyperlink{{hpc.figure.{use.id}}}{{\hpcgraphic{{{file}}}{{{latex(use.alt)}}}}}",
         rf"\caption{{{_line(document, use.caption)}}}",
         rf"\label{{hpc-figure-{use.id}}}",
@@ -199,12 +199,12 @@ def _bibitem(entry: Entry) -> str:
     return rf"\bibitem{{{entry.key}}} {text}"
 
 
-# What an address may hold that TeX reads as plain letters, after % and # are escaped.
+# The characters of a URL that TeX reads as plain letters once %, # and & are escaped.
 _PLAIN_LINK: Final = re.compile(r"https?://[A-Za-z0-9./:;?=&,()%#+@*!'-]*")
 
 
 def appendix_text(document: Document) -> str:
-    """Return all that the appendix prints, as plain text; see the gate on the PDF."""
+    """Return the appendix as plain text, for the check of the PDF."""
     parts = [f"{a}: {b} " for a, b in (*document.appendix.commands, *document.appendix.records)]
     for found in document.numbers.values():
         told = " ".join(found.lines)
@@ -217,7 +217,7 @@ def appendix_text(document: Document) -> str:
 
 
 def _appendix(document: Document) -> str:
-    """How to run it again, and the trace; in small print, after a clear page."""
+    """Return the appendix as LaTeX: how to reproduce the results, and the trace, in small print."""
     lines = [
         r"\clearpage\appendix\raggedright\small\setlength{\parindent}{0pt}\setlength{\parskip}{3pt}",
         rf"\hypertarget{{hpc-again}}{{}}\section*{{{AGAIN_TITLE}}}",
@@ -243,7 +243,7 @@ def _traced(found: TracedNumber) -> str:
 
 
 def _told(line: str) -> str:
-    """Return a line of the trace, whose long words may break anywhere."""
+    """Return a line of the trace as LaTeX in which long words may break."""
     return " ".join(breakable(w) if len(w) > 16 or "_" in w else latex(w) for w in line.split(" "))
 
 

@@ -1,8 +1,8 @@
-"""The last wall: the finished PDF is read, and every digit in it has to be explained.
+"""The last check: reads the finished PDF, in which every digit has to be explained.
 
-A digit is explained as part of a link to the trace whose text is the value that the trace has, as
-numbering that LaTeX makes (pages, headings, captions, citations), as part of a figure that our own
-code drew, of the bibliography, the appendix or the trace, or as a name that may be typed.
+A digit is explained if it is part of a link to the trace that prints the fact's value, of numbering
+that LaTeX makes (pages, headings, captions, citations), of a figure that our own code drew, of the
+bibliography, the appendix or the trace, or of a name that may be typed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hpcscientist.records.manuscript import (
     walk,
 )
 
-_EDGE: Final = 0.12  # of a page's height: where page numbers stand
+_EDGE: Final = 0.12  # share of a page's height in which page numbers are printed
 _PREFIX: Final = "hpc."
 _CAPTION = re.compile(r"(?:Figure|Table)(\d+)[:.]")
 _DESTINATION = re.compile(r"figure\.(?:caption\.)?(\d+)")
@@ -42,9 +42,9 @@ _ENDING = ".,;:!?()[]“”‘’\"'"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a PDF was found to hold. `digits` counts them, `explained` those that are explained.
+    """The result of reading a PDF: its defects, and the counts of digits and explained digits.
 
-    `links` counts the links to the trace, `pages` all pages.
+    `links` is the number of links to the trace, `pages` the number of pages.
     """
 
     defects: tuple[Defect, ...]
@@ -55,13 +55,13 @@ class Reading:
 
     @property
     def coverage(self) -> float:
-        """The share of digits that are explained; 1 where there is none."""
+        """The share of digits that are explained; 1 if there are no digits."""
         return self.explained / self.digits if self.digits else 1.0
 
 
 @dataclass(slots=True)
 class _Char:
-    """One character on a page. `word` numbers the run of characters without space it is in."""
+    """One character on a page. `word` is the number of its run of characters without spaces."""
 
     text: str
     x: float
@@ -93,12 +93,12 @@ class _Page:
 
 
 def is_possible() -> bool:
-    """Whether PyMuPDF is installed beside this package."""
+    """Return whether PyMuPDF is installed."""
     return importlib.util.find_spec("pymupdf") is not None
 
 
 def read(pdf: Path, document: Document) -> Reading:
-    """Read a PDF against the document that it was made from; see `is_possible`."""
+    """Check a PDF against the document that it was made from; see `is_possible`."""
     with pymupdf().open(pdf) as opened:
         pages = [_page(page) for page in opened]
         places = opened.resolve_names()
@@ -108,7 +108,7 @@ def read(pdf: Path, document: Document) -> Reading:
 
 
 def pages_of_text(aux: str) -> int | None:
-    r"""Return on which page the text ends, before the references, as paper.aux says."""
+    r"""Return the page on which the text before the references ends, according to paper.aux."""
     found = re.search(r"\\newlabel\{hpc-end-of-text\}\{\{[^}]*\}\{(\d+)\}", aux)
     return int(found[1]) if found else None
 
@@ -180,7 +180,7 @@ class _Gate:
             if text.strip(_ENDING) != found[1]:
                 self._forged(page, target, text)
         else:
-            return  # to the web, to a heading, or nowhere: it explains nothing
+            return  # a link to the web, to a heading or to nothing explains no digits
         for char in chars:
             char.explained = True
 
@@ -189,7 +189,7 @@ class _Gate:
         self._add(DefectCode.LINK_TEXT, page, f"{text} -> {target}", fix)
 
     def _numbering(self, page: _Page) -> None:
-        """Explain page numbers, headings and the labels of captions."""
+        """Explain page numbers, section numbers and the labels of captions."""
         edge = _EDGE * page.height
         for chars in page.by_line().values():
             text = squeezed("".join(c.text for c in chars))
@@ -208,21 +208,20 @@ class _Gate:
         if not 1 <= number <= len(sections):
             return False
         known = squeezed(sections[number - 1].title)
-        # A long one goes on in the next line; small capitals are letters of another size.
+        # A long title continues on the next line. Small capitals may be read as capitals.
         return known.casefold().startswith(title.casefold())
 
     def _names(self, page: _Page) -> None:
-        """Explain names with digits in them that may be typed."""
+        """Explain names with digits that may be typed."""
         allowed = {squeezed(name).strip(_ENDING) for name in self.document.names}
         for chars in _words(page.chars):
             if squeezed("".join(c.text for c in chars)).strip(_ENDING) in allowed:
                 _explain(chars)
 
     def _generated(self) -> None:
-        """Explain what our own code wrote: the bibliography, the appendix, the trace.
+        """Explain the digits that our own code wrote: the bibliography, the appendix, the trace.
 
-        All their digits have to be there, in their order, and no other: a digit that is put among
-        them is none of them.
+        The digits have to follow the expected order, so an inserted digit stays unexplained.
         """
         chars = [(page, char) for page in self.pages for char in page.chars]
         references = self._index(chars, "hpc-references")
@@ -236,13 +235,13 @@ class _Gate:
             _explain_sequence(digits, [c for c in squeezed(text) if c.isnumeric()])
 
     def _index(self, chars: Sequence[tuple[_Page, _Char]], name: str) -> int:
-        """Return which character is the first after a destination; past the last where none is."""
+        """Return the index of the first character after a destination, or past the end if none."""
         found = self.places.get(name)
         if found is not None:
             number, (left, bottom) = int(found["page"]), found["to"]
             top = self.pages[number].height - float(bottom)
             for place, (page, char) in enumerate(chars):
-                # Of two columns the second begins higher than the first one ends.
+                # With two columns, the second column begins above the end of the first.
                 below = page.number > number or (char.y >= top and char.x >= float(left) - 1.0)
                 if page.number >= number and below:
                     return place
@@ -257,7 +256,7 @@ class _Gate:
                     self._add(DefectCode.UNTRACED_NUMBER, page, text, fix)
 
     def _whole(self) -> None:
-        """Hold what has to be there, and how often."""
+        """Check that each link appears as often as its number, and the line on authorship."""
         asked = Counter(
             str(part.ref)
             for _, line in lines(self.document.manuscript)
@@ -310,7 +309,7 @@ def digits_of(drawn: Drawn) -> Counter[str]:
 
 
 def _cited_as(number: int, entry: Entry) -> tuple[str, ...]:
-    """Return how LaTeX may print a citation: its number or, with authors and years, its year."""
+    """Return the forms in which LaTeX may print a citation: its number or its year."""
     year = str(entry.paper.year or "")
     return (str(number), year) if year else (str(number),)
 
@@ -341,7 +340,7 @@ def _explain(chars: Iterable[_Char]) -> None:
 
 
 def _explain_sequence(digits: Sequence[_Char], expected: Sequence[str]) -> None:
-    """Explain digits as far as they follow each other as is expected."""
+    """Explain the digits that match the expected sequence."""
     seen = [squeezed(char.text) for char in digits]
     if seen == list(expected):
         _explain(digits)

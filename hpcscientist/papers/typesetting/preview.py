@@ -1,4 +1,4 @@
-"""A preview by Typst, which pip installs without root: the paper's words, in no venue's layout."""
+"""Makes a preview by Typst, which pip installs without root: the paper without a venue's layout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SETTINGS: Final = """#set document(title: {title}, author: "hpcscientist (softw
 
 
 def preview(document: Document, folder: Path, seconds: float = 60.0) -> Path | None:
-    """Make `folder/preview.pdf`; None where Typst made none. Raises OSError."""
+    """Write `folder/preview.pdf` and return its path; None if Typst failed. Raises OSError."""
     source, made = folder / "preview.typ", folder / "preview.pdf"
     source.write_text(typst(document))
     made.unlink(missing_ok=True)
@@ -60,7 +60,7 @@ def preview(document: Document, folder: Path, seconds: float = 60.0) -> Path | N
 
 
 def typst(document: Document) -> str:
-    """Return the document as Typst. All words are string literals, so none of them is markup."""
+    """Return the document as Typst. All text is in string literals, so none of it is markup."""
     manuscript = document.manuscript
     parts = [_SETTINGS.format(title=_string(manuscript.title))]
     parts.append(f'#align(center, text(size: 17pt, weight: "bold", {_string(manuscript.title)}))')
@@ -94,7 +94,7 @@ def _heading(title: str) -> str:
 
 
 def _string(text: str) -> str:
-    # JSON's escapes are Typst's, but for \u.
+    # JSON's escapes are Typst's except for \u, which ensure_ascii=False avoids.
     return json.dumps(visible(text), ensure_ascii=False)
 
 

@@ -1,1 +1,1 @@
-"""Layouts of papers: each a folder with its sections, its page limit and its LaTeX."""
+"""Layouts of papers: each is a folder with its sections, its page limit and its LaTeX."""

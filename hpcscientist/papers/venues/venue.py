@@ -1,7 +1,7 @@
-"""A venue: which sections a paper has, in which order, how long it may be, and its LaTeX layout.
+"""Reads a venue: the sections of a paper in their order, its page limit and its LaTeX layout.
 
-A venue is a folder with `venue.toml` and `paper.tex`, and whatever class and style files that
-needs. Those of this package lie beside this file; `--venue FOLDER` names a user's own.
+A venue is a folder with `venue.toml`, `paper.tex`, and the class and style files that paper.tex
+needs. The venues of this package are beside this file; `--venue FOLDER` names a user's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcscientist.records.base import Record, place_of
 _HOME: Final = Path(__file__).resolve().parent
 _DESCRIPTION, _TEMPLATE = "venue.toml", "paper.tex"
 _LARGEST: Final = 4 * 2**20  # bytes of a class or style file
-# What a paper's LaTeX cannot do without; see `papers/typesetting/hpcpaper.sty`.
+# The macros that every paper.tex must use; see `papers/typesetting/hpcpaper.sty`.
 MACROS: Final = (
     r"\hpcTitle",
     r"\hpcAuthors",
@@ -34,7 +34,7 @@ DEFAULT: Final = "article"
 
 
 class VenueSection(Record):
-    """A section that papers of a venue have. `advice`: what a writer is told of it."""
+    """A section that papers of a venue have. `advice` goes to the writer of the section."""
 
     id: str = Field(pattern=r"^[a-z][a-z-]*$")
     title: str = Field(min_length=1, max_length=80)
@@ -67,10 +67,10 @@ class _Description(Record):
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """A venue as it was read.
+    """A venue as read from its folder.
 
-    `pages` bounds the main text, up to the references; 0: no limit. `width_in` is a column's width
-    in inches, which figures are drawn for. `files` are the other files of its folder by name.
+    `pages` limits the main text, up to the references; 0 means no limit. `width_in` is the width of
+    a column in inches, and of figures. `files` are the other files of the folder by name.
     """
 
     name: str
@@ -91,7 +91,7 @@ def names() -> list[str]:
 def load(wanted: str, folder: Path) -> Venue:
     """Return a venue by its name, or by its folder (relative to `folder`).
 
-    Raises UsageError, which names what is wrong with it.
+    Raises UsageError, which says what is wrong with the venue.
     """
     own = _HOME / wanted
     if wanted in names():
@@ -139,7 +139,7 @@ def _read(folder: Path) -> Venue:
 
 
 def _is_material(path: Path) -> bool:
-    """Whether a file is part of a layout: no link, no hidden file, none of enormous size."""
+    """Return whether a file is part of a layout: no link, not hidden and not too large."""
     return (
         path.is_file()
         and not path.is_symlink()

@@ -1,1 +1,1 @@
-"""What the text of a manuscript is held against: typed numbers, scopes, claims, citations."""
+"""Checks on a manuscript's text: typed numbers, scopes, counts, claims, outcomes, citations."""

@@ -1,4 +1,4 @@
-"""Whether citations are papers of the library, and say what they are cited for."""
+"""Checks that cited papers are in the library, and that they support the citing sentence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Citation, DefectCode, Support
 
 _SHORTEST_QUOTE = 4  # words
-_OVERLAP = 0.45  # of the sentence's telling words, those that the quotation has
-_KNOWN = 0.5  # of them, those that the paper's whole record has
-_UNKNOWN = 3  # words that the record may lack
+_OVERLAP = 0.45  # least share of the sentence's distinctive words that the quotation has
+_KNOWN = 0.5  # least share of them that the paper's record has
+_UNKNOWN = 3  # most words that the record may lack
 _STOP = frozenset(
     words(
         """
@@ -47,7 +47,7 @@ _AUTHORS = re.compile(
 )
 
 
-# Every paper of the field has these: to share them with a quotation shows nothing.
+# Every paper of the field has these stems, so sharing them with a quotation shows nothing.
 _GENERIC = frozenset(
     words(
         "learn train network model data task result perform neural deep exampl rat gradi comput "
@@ -57,27 +57,27 @@ _GENERIC = frozenset(
 
 
 class Papers(Protocol):
-    """Where papers are looked up: a library is one."""
+    """A place to look up papers, such as a library."""
 
     def paper(self, paper_id: str) -> Paper | None:
-        """Return a paper whole; None if it is not there."""
+        """Return a paper's full record, or None."""
         ...
 
 
 @dataclass(slots=True)
 class CitationWall:
-    """Holds citations against the library, and against the sentences that support them."""
+    """A check of citations against the library and the quotations that support them."""
 
     papers: Papers
     supports: Sequence[Support]
 
     def years(self, sentence: Sentence) -> set[int]:
-        """Return the years of the papers that a sentence cites: they may be typed there."""
+        """Return the years of the papers that a sentence cites; these may be typed there."""
         cited = filter(None, map(self.papers.paper, sentence.citations))
         return {paper.year for paper in cited if paper.year is not None}
 
     def check(self, sentence: Sentence) -> Iterator[Found]:
-        """Return what is wrong with a sentence's citations."""
+        """Yield the defects of a sentence's citations."""
         for paper_id in sentence.citations:
             paper = self.papers.paper(paper_id)
             if paper is None:
@@ -108,7 +108,7 @@ class CitationWall:
         yield Found(DefectCode.UNSUPPORTED_CITATION, marked, why)
 
     def _claimed(self, sentence: Sentence, paper: Paper) -> str:
-        """Return the part of a sentence that a citation stands for: from the one before it on."""
+        """Return the part of a sentence that a citation covers, from the citation before it on."""
         first, parts = 0, list[str]()
         for at, token in enumerate(sentence.tokens):
             part = token.ref.part if token.ref is not None else None
@@ -128,7 +128,7 @@ class CitationWall:
         return " ".join(word for word in text.split() if _plain(word) not in authors)
 
     def _named(self, sentence: Sentence) -> Iterator[Found]:
-        """Hold authors and years that are named against the papers that are cited beside them."""
+        """Check named authors and years against the papers cited in the same sentence."""
         cited = [p for p in map(self.papers.paper, sentence.citations) if p is not None]
         for match in _AUTHORS.finditer(sentence.text):
             names = [name for name in (match[1], match[2], match[4]) if name]
@@ -159,11 +159,11 @@ _NO_NAMES = frozenset(words("the this that these those training validation table
 
 
 def misfit(sentence: str, quote: str, paper: Paper) -> str:
-    """Return why a quotation does not support a sentence; "" where it does.
+    """Return why a quotation does not support a sentence; "" if it does.
 
-    The quotation has to be in the paper's record, and to speak of what the sentence says: it has
-    a part of its telling words, does not deny what the sentence affirms, and what else the
-    sentence says is in the record, too.
+    The quotation must be in the paper's record, share enough distinctive words with the sentence,
+    and not deny what the sentence affirms. Most other distinctive words of the sentence must be in
+    the record.
     """
     record, quoted = _plain(_record(paper)), _plain(quote)
     if len(quoted.split()) < _SHORTEST_QUOTE:
@@ -181,7 +181,7 @@ def misfit(sentence: str, quote: str, paper: Paper) -> str:
 
 
 def _off_topic(said: set[str], quoted: set[str], known: set[str]) -> str:
-    """Say what a sentence tells that neither the quotation nor the paper's record has."""
+    """Return what a sentence says that the quotation or the paper's record lacks, or ""."""
     special = said - _GENERIC or said
     if len(special & quoted) < _OVERLAP * len(special):
         lacking = ", ".join(sorted(special - quoted)[:4])
@@ -193,12 +193,12 @@ def _off_topic(said: set[str], quoted: set[str], known: set[str]) -> str:
 
 
 def plain_sentence(sentence: Sentence) -> str:
-    """Return a sentence's words without references and marks."""
+    """Return a sentence's words without references and punctuation."""
     return _plain(sentence.text.replace(HOLE, " "))
 
 
 def telling(text: str) -> set[str]:
-    """Return the stems of the words that tell what a text is about."""
+    """Return the stems of a text's distinctive words."""
     found = (_stem(word) for word in _plain(text).split())
     return {
         stem for stem in found if len(stem) > 2 and stem not in _STEMMED_STOP and not stem.isdigit()
@@ -211,7 +211,7 @@ def _record(paper: Paper) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return lower-case words of a text, and nothing between them but blanks."""
+    """Return a text's words in lower case and without accents, separated by single blanks."""
     folded = unicodedata.normalize("NFKD", text.casefold())
     folded = "".join(c for c in folded if not unicodedata.combining(c)).replace("\u00ad", "")
     folded = re.sub(r"\[[@#][^\]]*\]|\{[^}]*\}", " ", folded)
@@ -219,7 +219,7 @@ def _plain(text: str) -> str:
 
 
 def _similar(one: str, other: str) -> bool:
-    """Whether two sentences are the same but for a few words: a writer may polish."""
+    """Return whether two sentences differ in a few words at most, since a writer may polish one."""
     if one == other or (one and one in other) or (other and other in one):
         return True
     a, b = set(one.split()), set(other.split())
@@ -266,5 +266,5 @@ def _is_author(name: str, paper: Paper) -> bool:
 
 
 def uncited(supports: Iterable[Support], cited: Mapping[str, int]) -> list[str]:
-    """Return the papers that are supported and never cited."""
+    """Return the papers that have a support but are never cited."""
     return sorted({s.paper_id for s in supports} - set(cited))

@@ -1,7 +1,8 @@
-"""No claim beyond the evidence: words of success need a confirmed claim of their scope.
+"""Checks claims against the evidence: words of success need a confirmed claim of their scope.
 
-Who is said to succeed, on which split, in which metric and against what follows from the sentence's
-own words. What is denied, asked or expected is no claim, and denying what was confirmed is false.
+The words of the sentence decide which idea is said to succeed, on which split, in which metric and
+against what. A denied, asked or expected success is no claim. Denying a confirmed success is a
+defect.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SUCCESS = frozenset(
         """
     )
 )
-# They add to a claim and make none: "clearly written", "strong weight decay".
+# These strengthen a claim but make none alone: "clearly written", "strong weight decay".
 _ADVERBS = frozenset(
     words(
         """
@@ -92,7 +93,7 @@ _HEDGES = frozenset(
     )
 )
 _ONE_RECIPE = "one recipe was run"
-# What no campaign shows, and why.
+# Claims that no campaign can support, and why.
 _BEYOND = (
     (
         r"\bstate[- ]of[- ]the[- ]art\b|\bsota\b|\bhuman[- ]level\b|\bsuperhuman\b|\boptimal\b"
@@ -139,13 +140,13 @@ _ORDER = {Split.VALIDATION: "validation", Split.TEST: "test"}
 
 @dataclass(frozen=True, slots=True)
 class ClaimWall:
-    """Holds words of success against what was found and confirmed."""
+    """A check of words of success against the findings and confirmations."""
 
     sheet: FactSheet
     vocabulary: Vocabulary
 
     def check(self, sentence: Sentence) -> Iterator[Found]:
-        """Return the claims of a sentence that nothing holds."""
+        """Yield the claims of a sentence that the evidence does not support."""
         ideas = self.vocabulary.ideas(sentence)
         if self._is_about_others(sentence, ideas):
             return
@@ -161,7 +162,7 @@ class ClaimWall:
                     yield found
 
     def _is_about_others(self, sentence: Sentence, ideas: Sequence[Mention[str]]) -> bool:
-        """Whether a sentence speaks of a cited paper alone: that is held against its quotation."""
+        """Return whether a sentence is only about a cited paper; `citations` checks that."""
         if not sentence.citations or sentence.numbers:
             return False
         own = any(
@@ -185,7 +186,7 @@ class ClaimWall:
                     yield Found(DefectCode.BEYOND_EVIDENCE, match[0], f"leave it out: {why}")
 
     def _claim(self, sentence: Sentence, at: int, word: str) -> Claim | None:
-        """Return what kind of claim a word makes; None for words of names and for all others."""
+        """Return the kind of claim that a word makes; None for other words and parts of names."""
         if any(m.first <= at <= m.last for m in self.vocabulary.ideas(sentence)):
             return None
         if word in _SIGNIFICANT:
@@ -201,7 +202,7 @@ class ClaimWall:
         return "success" if near & (_EFFECT | (_SUCCESS - _ADVERBS)) else None
 
     def _is_hedged(self, sentence: Sentence, at: int, *, purpose: bool = True) -> bool:
-        """Whether it is asked, expected or intended, and not said to be so."""
+        """Return whether the claim is asked, expected or intended instead of asserted."""
         first, _ = sentence.clause(at)
         before = sentence.words[first:at]
         if set(before) & _HEDGES:
@@ -268,7 +269,7 @@ class ClaimWall:
     def _beaten_by_baseline(
         self, sentence: Sentence, at: int, ideas: Sequence[Mention[str]]
     ) -> list[str]:
-        """Return the ideas that the baseline is said to be better than."""
+        """Return the ideas that the sentence says the baseline is better than."""
         first, last = sentence.clause(at)
         inside = [m for m in ideas if first <= m.first < last]
         earlier = [m for m in inside if not m.is_comparand and m.first < at]
@@ -277,7 +278,7 @@ class ClaimWall:
         return [m.value for m in inside if m.is_comparand and m.first > at and m.value != BASELINE]
 
     def _is_count(self, sentence: Sentence, at: int) -> bool:
-        """Whether it says what a count counts: "{n} ideas improved", "of {m} improvements"."""
+        """Return whether the word says what a count counts: "{n} ideas improved"."""
         first, last = sentence.clause(at)
         return any(
             quantity.fact.kind is FactKind.COUNT and quantity.fact.unit in ("ideas", "looks")
@@ -290,7 +291,7 @@ class ClaimWall:
     def _subjects(
         self, sentence: Sentence, at: int, ideas: Sequence[Mention[str]]
     ) -> tuple[str, ...]:
-        """Return the ideas that something is said of."""
+        """Return the ideas that the claim is about."""
         first, last = sentence.clause(at)
         named = [m for m in ideas if not m.is_comparand and m.value != BASELINE]
         earlier = [m for m in named if first <= m.first < at]
@@ -314,7 +315,7 @@ class ClaimWall:
     def _coordinated(
         self, sentence: Sentence, own: Sequence[Mention[str]], at: int
     ) -> Sequence[Mention[str]]:
-        """Return the mention nearest to a word, and those that "and" or a comma join to it."""
+        """Return the last mention before a word, and those that "and" or a comma joins to it."""
         before = [m for m in own if m.last < at]
         if not before:
             return own[:1] if len(own) == 1 else own
@@ -328,7 +329,7 @@ class ClaimWall:
         return chosen
 
     def _split(self, sentence: Sentence, at: int) -> Split:
-        """Return the split that a claim is about; the test split where none is said."""
+        """Return the split that a claim is about; the test split if none is named."""
         splits = [m for m in self.vocabulary.splits(sentence) if not m.is_weak]
         first, last = sentence.clause(at)
         inside = [m for m in splits if first <= m.first < last] or splits
@@ -346,7 +347,7 @@ class ClaimWall:
         return Split.TEST
 
     def _of_nobody(self, sentence: Sentence, at: int, word: str, negated: bool) -> Iterator[Found]:
-        """A word of success of which nobody is the subject."""
+        """Yield a defect for a word of success without an idea as its subject."""
         if self._are_all(sentence, at) or set(sentence.words[max(0, at - 2) : at]) & _WHATEVER:
             return  # "what improves on validation is run again": a rule, or a heading
         if not negated and not sentence.citations:
@@ -354,7 +355,7 @@ class ClaimWall:
             yield Found(DefectCode.UNCONFIRMED, word, fix)
 
     def _are_all(self, sentence: Sentence, at: int) -> bool:
-        """Whether it is said of confirmed ideas in general, or all improvements were confirmed."""
+        """Return whether it is about "confirmed ideas", or improvements that all were confirmed."""
         following = sentence.words[at + 1 : at + 2]
         if sentence.words[at] == "confirmed" and following and following[0] in _THINGS:
             return True
@@ -410,7 +411,7 @@ class ClaimWall:
             yield self._unconfirmed(idea, word, _status(idea))
 
     def _secondary(self, sentence: Sentence, at: int) -> str | None:
-        """Return the metric that a claim is about, where it is not the one that decides."""
+        """Return the metric that a claim is about, unless it is the primary metric."""
         metrics = self.vocabulary.metrics(sentence)
         if not metrics or not self.sheet.metrics:
             return None
@@ -435,7 +436,7 @@ class ClaimWall:
         ideas: Sequence[Mention[str]],
         subjects: Sequence[str],
     ) -> Iterator[Found]:
-        """Ideas are compared with the baseline alone: of one against another nothing is known."""
+        """Yield comparisons that were not made: each idea is compared with the baseline only."""
         first, last = sentence.clause(at)
         if seeds := _EACH_SEED.search(" ".join(sentence.words[first:last])):
             fix = "leave it out, or tell the worst seed: means were compared"

@@ -1,4 +1,4 @@
-"""Whether counts count what the sentence says: which ideas, how many seeds, all or none of them."""
+"""Checks that counts match their sentence: which ideas, how many seeds, all or none of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import Fact, FactKind, FactSheet, Statistic
 from hpcscientist.records.manuscript import DefectCode
 
-# What became of ideas and trials, in the words of a sentence.
+# The words of a sentence for the states of ideas and trials.
 _STATES: dict[str, str] = {}
 for _state, _said in (
     ("proposed", "proposed tried suggested generated considered explored ideas-in-all"),
@@ -47,12 +47,12 @@ _STOPS = frozenset({"while", "whereas", "but", ";"})
 
 @dataclass(frozen=True, slots=True)
 class CountWall:
-    """Holds the counts of sentences against what they are said to count."""
+    """A check of counts against what the sentence says they count."""
 
     sheet: FactSheet
 
     def check(self, sentence: Sentence) -> Iterator[Found]:
-        """Return what is wrong with a sentence's counts."""
+        """Yield the defects of a sentence's counts."""
         for at in sentence.numbers:
             quantity = sentence.tokens[at].quantity
             assert quantity is not None
@@ -94,7 +94,7 @@ class CountWall:
             yield self._wrong(sentence, at, f"say that this counts those that {of[0]}")
 
     def _said(self, sentence: Sentence, at: int) -> set[str]:
-        """Return the states that are said of a count: what follows it, else what leads to it."""
+        """Return the states that a sentence gives for a count: after it, else before it."""
         if at and (verb := _STATES.get(sentence.words[at - 1])) and verb != "unsaid":
             kinds = self._after(sentence, at) & _KINDS
             return {verb, *kinds}  # "we rejected {n} ideas"
@@ -114,13 +114,13 @@ class CountWall:
             negated = negated or word in ("not", "never", "without")
             state = _STATES.get(word)
             if state and self._is_denominator(sentence, at) and found:
-                break  # "of {m} ideas proposed, {n} were …": the verb is the numerator's
+                break  # "of {m} ideas proposed, {n} were …": the verb belongs to the numerator
             if state and not (state == "unsaid" and found):
                 found.add(_NEGATED.get(state, state) if negated else state)
         return found
 
     def _passes(self, sentence: Sentence, at: int, place: int) -> bool:
-        """Whether a number is the denominator of the one before it: "{n} of {m} ideas"."""
+        """Return whether a number is the denominator of the one before it: "{n} of {m} ideas"."""
         return (
             sentence.words[place - 1] in ("of", "the", "all")
             and "of" in sentence.words[at + 1 : place]
@@ -141,12 +141,12 @@ class CountWall:
         return before[-1:] == ["of"]
 
     def _has_own_state(self, sentence: Sentence, at: int, accepted: set[str]) -> bool:
-        """Whether a denominator's own noun phrase says what it counts: "of {m} scored ideas"."""
+        """Return whether the denominator's noun phrase has its state: "of {m} scored ideas"."""
         near = sentence.words[at + 1 : at + 4]
         return any(_STATES.get(word) in accepted for word in near)
 
     def _listed(self, sentence: Sentence, at: int) -> Iterator[Found]:
-        """Hold a count of listed ideas against what is said of each of them."""
+        """Check a count of listed ideas against the state of each listed idea."""
         quantity = sentence.tokens[at].quantity
         assert quantity is not None
         said = self._said(sentence, at)
@@ -167,7 +167,7 @@ class CountWall:
                     yield self._wrong(sentence, at, f"{idea.idea_id} is not {state}")
 
     def _seeds(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[Found]:
-        """Hold a number of seeds against the seeds of what is measured in the same clause."""
+        """Check a number of seeds against the seeds of the measurement in the same clause."""
         first, last = sentence.clause(at)
         beside = [
             other
@@ -190,7 +190,7 @@ class CountWall:
                 yield self._wrong(sentence, at, write(ran[0], ""))
 
     def _size(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[Found]:
-        """Hold a size of the data against the part of the data that is named."""
+        """Check a data size against the part of the data that the sentence names."""
         own = fact.scope.of or ""
         parts = {f.scope.of or "": f for f in self.sheet.facts if f.kind is FactKind.SIZE}
         named = {_PARTS.get(word, word): place for place, word in enumerate(sentence.words)}
@@ -204,7 +204,7 @@ class CountWall:
             yield self._wrong(sentence, at, write(parts[bound[0]], ""))
 
     def _quantified(self, sentence: Sentence) -> Iterator[Found]:
-        """Hold "all ideas were scored" and "no trial failed" against the counts."""
+        """Check "all ideas were scored" and "no trial failed" against the counts."""
         for at, word in enumerate(sentence.words):
             if word not in _ALL | _NONE:
                 continue
@@ -218,7 +218,8 @@ class CountWall:
             after = sentence.words[place + 1 : place + 7]
             ends = [p for p, w in enumerate(after) if w in (",", ";", "that", "which", "those")]
             states = [_STATES[w] for w in after[: min(ends, default=6)] if w in _STATES]
-            if not states or {"is", "are"} & set(after[:2]):  # how it is done, and not what was
+            # "Every idea is scored on …" describes the method, not a count.
+            if not states or {"is", "are"} & set(after[:2]):
                 continue
             yield from self._held(sentence, at, place, word in _NONE, unit, states[0])
 

@@ -1,4 +1,4 @@
-"""What a wall finds in a sentence, before it is known where the sentence stands."""
+"""The defects that a check of one sentence finds, and the fixes that it suggests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcscientist.records.trial import Split
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A defect without its place."""
+    """A defect without its place in the manuscript."""
 
     code: DefectCode
     found: str
@@ -21,7 +21,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a sentence speaks of, as far as it says so."""
+    """The ideas, the split and the metric that a sentence names."""
 
     ideas: frozenset[str] = frozenset()
     split: Split | None = None
@@ -31,8 +31,8 @@ class Wanted:
 def nearest(sheet: FactSheet, wanted: Wanted, text: str, value: float | None) -> Fact | None:
     """Return the fact that a typed number, or a wrong reference, most likely stands for.
 
-    The same printed text first, then the nearest value; those of the ideas, the split and the
-    metric that the sentence names before all others.
+    A fact with the same printed text comes first, then the one with the nearest value. Facts of the
+    ideas, the split and the metric that the sentence names are preferred.
     """
     facts = [fact for fact in sheet.facts if fact.kind is not FactKind.INTERVAL]
     if not facts:
@@ -52,13 +52,13 @@ def nearest(sheet: FactSheet, wanted: Wanted, text: str, value: float | None) ->
 
 
 def nearest_id(sheet: FactSheet, fact_id: str) -> str | None:
-    """Return the id that is written most like another."""
+    """Return the id of a fact that is spelled most like `fact_id`, or None."""
     close = difflib.get_close_matches(fact_id, list(sheet.by_id), 1, 0.5)
     return close[0] if close else None
 
 
 def same_but(sheet: FactSheet, fact: Fact, **scope: object) -> Fact | None:
-    """Return the fact that is another one but for a part of its scope, such as the split."""
+    """Return the fact that differs only in `scope` from a fact, such as in its split, or None."""
     wanted = fact.scope.model_copy(update=scope)
     if "idea" in scope and wanted.run in (None, "main"):
         wanted = wanted.model_copy(update={"attempt": None})
@@ -72,5 +72,5 @@ def same_but(sheet: FactSheet, fact: Fact, **scope: object) -> Fact | None:
 
 
 def write(fact: Fact | None, otherwise: str) -> str:
-    """Return what a writer is told: to write a fact, or something else where there is none."""
+    """Return a fix that tells the writer to write a fact; `otherwise` if there is none."""
     return f"write {{{fact.id}}} ({fact.label}: {fact.text})" if fact is not None else otherwise

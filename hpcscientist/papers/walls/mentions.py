@@ -1,4 +1,4 @@
-"""Which ideas, splits, metrics and statistics a sentence speaks of."""
+"""Finds the ideas, splits, metrics and statistics that a sentence mentions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpcscientist.records.facts import (
 )
 from hpcscientist.records.trial import Split
 
-OURS = "ours"  # "our method": the idea of a manuscript about one
+OURS = "ours"  # "our method": the idea of a manuscript about one idea
 
 _STOP = frozenset(
     words(
@@ -76,7 +76,7 @@ _NO_TEST_AFTER = frozenset(
 
 
 class Level:
-    """Classes of statistics that words tell apart."""
+    """The classes of statistics that words distinguish."""
 
     MEAN = frozenset({Statistic.MEAN})
     BEST = frozenset({Statistic.BEST})
@@ -88,7 +88,7 @@ class Level:
     P = frozenset({Statistic.P, Statistic.P_ADJUSTED})
     SHRINKAGE = frozenset({Statistic.SHRINKAGE})
     CHANGE = frozenset({Statistic.DELTA, Statistic.LOW, Statistic.HIGH})
-    NONE: frozenset[Statistic] = frozenset()  # a statistic of which there are no facts
+    NONE: frozenset[Statistic] = frozenset()  # a statistic without facts, such as the median
 
 
 _STATISTICS: Mapping[tuple[str, ...], frozenset[Statistic]] = {
@@ -157,7 +157,10 @@ _THROUGH = frozenset(
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the campaign's names are, as words. `ours`: the idea of a manuscript about one."""
+    """The names of a campaign's ideas, metrics and settings, as finders of words.
+
+    `ours` is the idea of a manuscript about one idea.
+    """
 
     sheet: FactSheet
     ours: str | None = None
@@ -195,7 +198,7 @@ class Vocabulary:
 
     @cached_property
     def _telling(self) -> Mapping[str, str]:
-        """Stems that one idea's title alone has, by idea."""
+        """The idea of each stem that only one idea's title contains."""
         own = Counter(word for idea in self._named for word in _distinctive(idea))
         metrics = {stem(word) for word in self._metric_words}
         return {
@@ -211,7 +214,10 @@ class Vocabulary:
 
     @cached_property
     def settings(self) -> Mapping[tuple[str, ...], str]:
-        """How prose calls hyperparameters and knobs: by all of their words, or one of its own."""
+        """The names of hyperparameters and knobs by the stems that prose uses for them.
+
+        The key is all words of a name, or one word that no other name has.
+        """
         names = dict.fromkeys(filter(None, map(setting_name, self.sheet.facts)))
         told = {
             name: tuple(stem(w) for w in re.split(r"[\W_]+", name.lower()) if w) for name in names
@@ -251,7 +257,10 @@ class Vocabulary:
         return word in self._metric_words
 
     def _is_metric(self, sentence: Sentence, first: int, last: int) -> bool:
-        """A metric that the recipe lacks, or a part of a name, counts only beside a number."""
+        """Return whether the words at a place mention a metric.
+
+        A metric that the recipe lacks, and a part of a metric's name, count only beside a number.
+        """
         said = _metric_parts(" ".join(sentence.words[first : last + 1]))
         names = [_metric_parts(metric.name) for metric in self.sheet.metrics]
         singular = [part.removesuffix("s") for part in said]
@@ -269,7 +278,10 @@ class Vocabulary:
         )
 
     def ideas(self, sentence: Sentence) -> list[Mention[str]]:
-        """Return the ideas that are named, the baseline among them; weakly by a word of a title."""
+        """Return the mentions of ideas, including the baseline.
+
+        A mention by a single word of a title is weak.
+        """
         known: list[Mention[str]] | None = sentence.known.get("ideas")
         if known is None:
             known = sentence.known["ideas"] = self._find_ideas(sentence)
@@ -286,7 +298,7 @@ class Vocabulary:
         return [replace(m, is_comparand=_compared(sentence, m.first)) for m in found]
 
     def metrics(self, sentence: Sentence) -> list[Mention[str]]:
-        """Return the metrics that are named; of those that the recipe lacks their names, too."""
+        """Return the mentions of metrics, including metrics that the recipe lacks."""
         known: list[Mention[str]] | None = sentence.known.get("metrics")
         if known is None:
             known = sentence.known["metrics"] = self._metrics(sentence)
@@ -294,7 +306,7 @@ class Vocabulary:
 
     @staticmethod
     def splits(sentence: Sentence) -> list[Mention[Split]]:
-        """Return the splits that are named; what the search never saw is the test split."""
+        """Return the mentions of splits; "never used in the search" mentions the test split."""
         found = _SPLIT_FINDER(sentence)
         for at, word in enumerate(sentence.words):
             kind = _COMPOUND_SPLITS.get(word.partition("-")[0]) if "-" in word else None
@@ -304,12 +316,12 @@ class Vocabulary:
 
     @staticmethod
     def statistics(sentence: Sentence) -> list[Mention[frozenset[Statistic]]]:
-        """Return the statistics that are named."""
+        """Return the mentions of statistics."""
         return _STATISTIC_FINDER(sentence)
 
 
 def setting_name(fact: Fact) -> str | None:
-    """Return the name of a hyperparameter or knob that a fact is of; None for other facts."""
+    """Return the name of a fact's hyperparameter or knob; None for other facts."""
     of = fact.scope.of or ""
     if fact.kind is FactKind.HYPERPARAMETER:
         return of
@@ -332,7 +344,7 @@ _BESIDE = frozenset(
 
 
 def _is_test(sentence: Sentence, first: int, last: int) -> bool:
-    """Whether "test" is the split, and not what statisticians do."""
+    """Return whether "test" is the split and not a statistical test."""
     if sentence.words[last] != "test" or first < last:
         return True
     before = sentence.words[first - 1] if first else ""
@@ -378,7 +390,7 @@ _BEST_METRIC = Finder({("best",): Level.BEST, ("highest",): Level.BEST, ("top",)
 def _statistics(sentence: Sentence) -> list[Mention[frozenset[Statistic]]]:
     found = Finder(dict(_STATISTICS), fits=_is_statistic)(sentence)
     taken = {m.first for m in found}
-    # "The best F1 of idea-0001" speaks of a seed; "the best idea" does not.
+    # "The best F1 of idea-0001" means a seed; "the best idea" does not.
     for mention in _BEST_METRIC(sentence):
         following = sentence.words[mention.last + 1 : mention.last + 2]
         told = following and (following[0] in _SCORES or following[0] == ")")
@@ -399,13 +411,13 @@ _STATISTIC_FINDER = _statistics
 
 
 def _is_idea(sentence: Sentence, first: int, last: int) -> bool:
-    if sentence.words[first] == "reference":  # "with reference to", "the reference's code" is one
+    if sentence.words[first] == "reference":  # not "with reference to"
         return sentence.words[first - 1 : first] != ["with"]
     return True
 
 
 def _compared(sentence: Sentence, first: int) -> bool:
-    """Whether something is compared with what is named at a place."""
+    """Return whether the thing named at a place is what something else is compared with."""
     at = first - 1
     while at >= 0 and first - at <= 7:
         word = sentence.words[at]
@@ -443,7 +455,7 @@ def _head(title: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _pairs(title: str) -> set[tuple[str, ...]]:
-    """Return two words of a title that stand side by side, one of which at least is telling."""
+    """Return the pairs of adjacent words of a title in which at least one word is distinctive."""
     told = _split(title)
     return {
         pair

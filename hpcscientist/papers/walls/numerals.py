@@ -1,7 +1,7 @@
-"""The wall against typed numbers: digits of any script, number words, fractions, Roman numerals.
+"""Finds typed numbers: digits of any script, number words, fractions, Roman numerals.
 
-What may be typed with a number in it is a list of names: of the recipe, of cited papers' titles, of
-ideas, and terms such as "one-sided". A year may be typed beside a citation of that year.
+Only listed names may contain a number: names in the recipe, in cited papers' titles and in ideas'
+titles, and terms such as "one-sided". A year may be typed beside a citation of that year.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _COMPOUND = re.compile(
     r"(?:and)?"
 )
 _FOLD = re.compile(r"(.+?)-?folds?$")
-# Said of the things that a campaign counts, these are counts, too.
+# These are counts, too, if they are said of things that a campaign counts.
 _VAGUE = frozenset(
     {"several", "many", "few", "fewer", "numerous", "countless", "plenty", "various", "multiple"}
 )
@@ -71,7 +71,7 @@ _COUNTED = words(
     experiment experiments improvement improvements candidate candidates proposal proposals
     """
 )
-# Terms that have a number word in them and count nothing.
+# Terms that contain a number word but count nothing.
 _TERMS = words(
     """
     one-sided two-sided one-tailed two-tailed one-hot one-to-one one-way zero-mean zero-padded
@@ -151,7 +151,7 @@ _SPACED = re.compile(r"(?<!\w)(?:\w[\s.\-\u00b7_]){2,}\w(?!\w)")
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A number that is typed: where it stands in the text, and its value where it has one."""
+    """A typed number: its place in the text, and its value if it has one."""
 
     found: str
     start: int
@@ -159,9 +159,9 @@ class Typed:
 
 
 def typed_numbers(text: str, names: Iterable[str], years: Collection[int]) -> list[Typed]:
-    """Return the numbers that are typed in a text.
+    """Return the typed numbers of a text.
 
-    `names` may be typed as they are; `years` are those of papers cited in the same sentence.
+    `names` may contain numbers; `years` are those of papers cited in the same sentence.
     """
     masked = mask(text, names)
     found = [*_digits(masked, years), *_words(masked), *_strange(masked)]
@@ -173,10 +173,10 @@ def typed_numbers(text: str, names: Iterable[str], years: Collection[int]) -> li
 
 
 def mask(text: str, names: Iterable[str]) -> str:
-    """Return a text of the same length in which names are blank."""
-    lower = text.lower()  # of thousands of names next to none is there
+    """Return the text, of the same length, with each name replaced by blanks."""
+    lower = text.lower()  # a cheap filter: of thousands of names, a text has next to none
     for name in sorted({n for n in names if n.lower() in lower}, key=len, reverse=True):
-        # A name is a word of its own: CIFAR-10 in CIFAR-100 is none.
+        # A name is a whole word: CIFAR-100 does not contain the name CIFAR-10.
         pattern = rf"(?<![\w.]){re.escape(name)}(?:['\u2019]s)?(?![\w]|[.,-]\d)"
         text = re.sub(pattern, lambda match: " " * len(match[0]), text, flags=re.IGNORECASE)
     return text
@@ -199,7 +199,7 @@ def _digits(text: str, years: Collection[int]) -> Iterator[Typed]:
 
 
 def _is_digit(character: str) -> bool:
-    """Whether a character is a number in any script, or becomes one when it is made plain."""
+    """Return whether a character is a number in any script, also after NFKC normalization."""
     if unicodedata.category(character)[0] == "N":
         return True
     if character.isascii():
@@ -237,13 +237,13 @@ def _words(text: str) -> Iterator[Typed]:
 
 
 def _plain(word: str) -> str:
-    """Return a word without accents and dotless letters, which disguise number words."""
+    """Return a word without accents and dotless letters, which could disguise number words."""
     decomposed = unicodedata.normalize("NFKD", word.replace("\u0131", "i"))
     return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
 def _counts(part: str) -> bool:
-    """Whether a word, or what it is made of, is a number word."""
+    """Return whether a word is a number word or is composed of number words."""
     stem = part
     for candidate in (
         part,
@@ -265,7 +265,7 @@ def _counts(part: str) -> bool:
 
 
 def _is_free(lower: Sequence[str], at: int) -> bool:
-    """Whether a word only looks like a number here."""
+    """Return whether a number word counts nothing at this place."""
     word, before = lower[at], lower[at - 1] if at else ""
     after = lower[at + 1] if at + 1 < len(lower) else ""
     following = lower[at + 2] if at + 2 < len(lower) else ""
@@ -277,7 +277,7 @@ def _is_free(lower: Sequence[str], at: int) -> bool:
         return _is_superlative(after)
     if word in ("third", "fourth", "fifth"):  # enumerates
         return at == 0
-    # A unit is held against the fact that it stands beside.
+    # A unit is checked against the fact beside it.
     return word in _UNITS_AFTER or word == "ones" or (word == "single" and after == "out")
 
 
@@ -290,7 +290,7 @@ def _is_superlative(after: str) -> bool:
 
 
 def _ordinal_second(lower: Sequence[str], at: int) -> bool:
-    """Whether "second" is an ordinal: "the second idea"; neither a unit nor an enumeration."""
+    """Return whether "second" is an ordinal ("the second idea"), not a unit or an enumeration."""
     if lower[at] != "second" or at == 0:
         return False
     return lower[at - 1] in ("the", "a", "every", "each", "its", "their")
@@ -328,7 +328,7 @@ def _word_value(parts: Sequence[str]) -> float | None:
 
 
 def _strange(text: str) -> Iterator[Typed]:
-    """Yield shares in words, letters that look like digits, and letters that are spaced out."""
+    """Yield shares in words, letters that look like digits, and spaced-out number words."""
     for match in _PARTS.finditer(text):
         yield Typed(match[0], match.start())
     for match in _SPACED.finditer(text):
@@ -350,9 +350,9 @@ def _term_places(lower: Sequence[str]) -> set[int]:
 
 
 def foreign_letters(text: str) -> list[str]:
-    """Return letters of scripts that look like Latin and are not: Cyrillic, Greek in Latin words.
+    """Return the words with letters of other scripts, such as Cyrillic letters that look Latin.
 
-    A Greek letter that stands alone is a symbol.
+    A single Greek letter is a symbol and is allowed.
     """
     found: list[str] = []
     for match in re.finditer(r"[^\W\d_]+", text):

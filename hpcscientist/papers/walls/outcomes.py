@@ -1,4 +1,4 @@
-"""Whether ideas ended as is said: their status, their rank among others, having no effect."""
+"""Checks what a sentence says of named ideas: their status, their rank, having no effect."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _TO_BE = frozenset(words("was were is are been has have had all also both and th
 
 @dataclass(frozen=True, slots=True)
 class OutcomeWall:
-    """Holds what is said of named ideas against what became of them."""
+    """A check of statements about named ideas against their outcomes."""
 
     sheet: FactSheet
     vocabulary: Vocabulary
 
     def check(self, sentence: Sentence) -> Iterator[Found]:
-        """Return what is wrong of it."""
+        """Yield the statements that contradict an idea's outcome."""
         ideas = [m for m in self.vocabulary.ideas(sentence) if m.value != BASELINE]
         yield from self._statuses(sentence, ideas)
         yield from self._superlatives(sentence, ideas)
@@ -116,7 +116,10 @@ class OutcomeWall:
                 yield Found(DefectCode.CONTRADICTED, said, f"that is {right}, and not {subject}")
 
     def _kind_of(self, sentence: Sentence, at: int) -> tuple[str | None, int]:
-        """Return what a superlative is of: a change, a fall or a level; None for anything else."""
+        """Return whether a superlative ranks a change, a fall or a level, and the noun's place.
+
+        The first item is None for anything else.
+        """
         metrics = self.vocabulary.metrics(sentence)
         for place in range(at + 1, min(len(sentence.tokens), at + 5)):
             word = sentence.words[place]
@@ -156,7 +159,7 @@ class OutcomeWall:
         return directions.get(self._metric(sentence)) is Direction.MINIMIZE
 
     def _ranked(self, sentence: Sentence, at: int, kind: str) -> dict[str, float]:
-        """Return the ideas' values: changes for the better, or levels."""
+        """Return the ideas' values: changes, signed so that higher is better, or levels."""
         if not self.sheet.metrics:
             return {}
         metric = self._metric(sentence)
@@ -172,7 +175,7 @@ class OutcomeWall:
         }
 
     def _no_effect(self, sentence: Sentence, ideas: list[Mention[str]]) -> Iterator[Found]:
-        """ "Has no effect" is what a finding of maintenance comes to, and no other."""
+        """Check that "has no effect" is said only of ideas with a finding of maintenance."""
         for at, word in enumerate(sentence.words):
             near = sentence.words[max(0, at - 3) : at]
             denied = word in _NULL and near[-1:] in (["no"], ["any"]) and set(near) & _NEGATIONS

@@ -1,8 +1,8 @@
-"""A paragraph as sentences of words and references, and what these speak of.
+"""Splits a paragraph into sentences of words and references, and binds references to mentions.
 
-A reference is bound to the words around it: to an idea, a split, a metric, a statistic. Which one
-follows from the grammar alone: what comes after it with a preposition ("{x} on the test split"),
-else what comes before it, else what comes later in the sentence.
+A reference is bound to an idea, a split, a metric or a statistic that the sentence mentions. The
+grammar alone decides which: a mention after it with a preposition ("{x} on the test split"), else
+one before it, else one later in the sentence.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PREPOSITIONS = words(
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A number, citation or figure in its place; `quantity` is None where it resolves to none."""
+    """A number, citation or figure of a text; `quantity` is None if it does not resolve to one."""
 
     part: Number | Citation | FigureRef
     quantity: Quantity | None = None
@@ -49,7 +49,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, a mark, or (with `ref`) a reference. `start` is its place in the paragraph's text."""
+    """A word, a punctuation mark or (with `ref`) a reference; `start` is its place in the text."""
 
     text: str
     start: int
@@ -57,26 +57,26 @@ class Token:
 
     @property
     def word(self) -> str:
-        """The word in lower case, without a genitive."""
+        """The word in lower case, without a genitive 's."""
         return re.sub(r"['\u2019]s$", "", self.text.lower())
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The place after its last character."""
         return self.start + len(self.text)
 
     @property
     def quantity(self) -> Quantity | None:
-        """What a number comes to."""
+        """The value of a number."""
         return self.ref.quantity if self.ref is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Mention(Generic[T]):
-    """Words that speak of something: tokens `first` to `last`, both inside.
+    """Words that mention something: tokens `first` to `last`, inclusive.
 
-    `is_comparand`: what something else is compared with, as in "than the baseline". `is_weak`: it
-    counts only where nothing clearer is said.
+    `is_comparand`: something else is compared with it, as in "than the baseline". `is_weak`: it
+    counts only if there is no clearer mention.
     """
 
     value: T
@@ -88,13 +88,13 @@ class Mention(Generic[T]):
 
 @dataclass
 class Sentence:
-    """One sentence. `text` is as it is read, with a mark for each reference."""
+    """One sentence. `text` has `HOLE` in place of each reference."""
 
     tokens: list[Token]
     text: str
     before: Sentence | None = None
     context: str = ""  # the title of the section, or the figure's caption it is in
-    known: dict[str, Any] = field(default_factory=dict)  # what was found in it before
+    known: dict[str, Any] = field(default_factory=dict)  # a cache of mentions
 
     @cached_property
     def words(self) -> list[str]:
@@ -103,17 +103,17 @@ class Sentence:
 
     @cached_property
     def numbers(self) -> list[int]:
-        """The places of the numbers that resolve to something."""
+        """The places of the numbers that resolve to a value."""
         return [at for at, token in enumerate(self.tokens) if token.quantity is not None]
 
     @property
     def citations(self) -> list[str]:
-        """The papers that are cited."""
+        """The ids of the cited papers."""
         parts = [token.ref.part for token in self.tokens if token.ref is not None]
         return [paper for part in parts if isinstance(part, Citation) for paper in part.papers]
 
     def clause(self, at: int) -> tuple[int, int]:
-        """Return the first token of the clause around a place, and the one behind its last."""
+        """Return the first token of the clause around a place, and the one after its last."""
         first = at
         while first > 0 and not self._divides(first - 1):
             first -= 1
@@ -132,20 +132,20 @@ class Sentence:
         return False
 
     def phrase(self, phrase: Sequence[str], at: int) -> bool:
-        """Whether words stand at a place."""
+        """Return whether the words at a place are `phrase`."""
         return self.words[at : at + len(phrase)] == list(phrase)
 
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """A paragraph as one text, with a mark for each reference, and the references in order."""
+    """A paragraph as one text, with `HOLE` for each reference, and the references in order."""
 
     text: str
     references: tuple[Reference, ...]
 
 
 def flatten(line: Line, sheet: FactSheet) -> Flat:
-    """Return a paragraph's text, what is emphasised among it, and its references."""
+    """Return a paragraph's text, including emphasised words, and its references."""
     text, references = "", list[Reference]()
     for part in walk(line):
         if isinstance(part, Text):
@@ -196,10 +196,10 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 def bind(
     sentence: Sentence, at: int, mentions: Iterable[Mention[T]], *, shared: bool = True
 ) -> Mention[T] | None:
-    """Return which of the mentions a reference at a place belongs to; None: to none of them.
+    """Return the mention that the reference at a place belongs to, or None.
 
-    `shared`: a mention may have several references; else one that another reference took with a
-    preposition is left to that.
+    With `shared`, a mention may have several references. Otherwise a mention that another reference
+    claims with a preposition belongs to that one.
     """
     found = sorted(mentions, key=lambda mention: mention.first)
     clear = [mention for mention in found if not mention.is_weak]
@@ -226,13 +226,13 @@ def bind(
 
 
 def _after(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -> Mention[T] | None:
-    """Return the mention that follows with a preposition, before anything else is said."""
-    preposition, depth = -9, 0  # where the last one stood
+    """Return the mention that follows with a preposition in the same phrase, or None."""
+    preposition, depth = -9, 0  # place of the last preposition, depth of brackets
     words = sentence.words
     for place in range(at + 1, min(len(sentence.tokens), at + 14)):
         token = sentence.tokens[place]
         depth += (token.text == "(") - (token.text == ")")
-        if depth < 0:  # it stands in brackets that end here
+        if depth < 0:  # the brackets around the reference end here
             return None
         for mention in mentions:
             leads = (
@@ -251,7 +251,7 @@ def _after(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -> Menti
 
 
 def _respectively(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -> Mention[T] | None:
-    """Align references with as many mentions before them: "respectively", "from {a} to {b}"."""
+    """Pair references with as many mentions before them: "respectively", "from {a} to {b}"."""
     numbers = sentence.numbers
     if "respectively" not in sentence.words and not _is_range(sentence, numbers):
         return None
@@ -263,19 +263,19 @@ def _respectively(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -
 
 
 def _is_range(sentence: Sentence, numbers: Sequence[int]) -> bool:
-    """Whether the numbers are the two of "from {a} to {b}"."""
+    """Return whether the numbers are the two of "from {a} to {b}"."""
     leads = [sentence.words[at - 1] for at in numbers if at]
     return leads == ["from", "to"]
 
 
 @dataclass(slots=True)
 class Finder(Generic[T]):
-    """Finds phrases in sentences; longer ones first, and nothing twice."""
+    """A finder of phrases in sentences: longer phrases first, and no word twice."""
 
     phrases: dict[tuple[str, ...], T]
     weak: dict[tuple[str, ...], T] = field(default_factory=dict)
     fits: Callable[[Sentence, int, int], bool] = lambda sentence, first, last: True
-    # By their first words: a campaign of thousands of ideas has tens of thousands of phrases.
+    # Phrases by first word: a campaign of thousands of ideas has tens of thousands of phrases.
     _starts: dict[str, list[tuple[tuple[str, ...], T, bool]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

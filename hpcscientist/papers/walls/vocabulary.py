@@ -1,15 +1,15 @@
-"""Lists of words, written as text."""
+"""Helpers for the word lists of the checks: splitting a text into words, and stemming."""
 
 from __future__ import annotations
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text, in order and each once."""
+    """Return the distinct words of a text, in order."""
     return tuple(dict.fromkeys(text.split()))
 
 
 def stem(word: str) -> str:
-    """Return a word without its ending, so that its forms are one: standardise, standardised."""
+    """Return a word's stem, so that its forms match: standardise, standardised."""
     for ending in ("ations", "ation", "ings", "ing", "ies", "ied", "es", "ed", "er", "e", "s", "y"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]

@@ -1,1 +1,1 @@
-"""Writing: from facts, claims and the library to a manuscript, with a model that writes."""
+"""Has a model write a manuscript from the facts, the ideas' records and the library."""

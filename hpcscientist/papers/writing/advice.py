@@ -1,6 +1,6 @@
-"""The sections of a paper: how to write each, what it is checked for, which facts it may need.
+"""The advice on each section of a paper: how to write it, its checklist, the facts it may need.
 
-Which sections there are, and in which order, is the venue's; the abstract is written last.
+The venue decides which sections there are, and their order. The abstract is written last.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Wanted(Protocol):
 
     @property
     def advice(self) -> str:
-        """What the venue says of it."""
+        """The venue's own advice on it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of a checklist, with the name that answers give it."""
+    """A question of a checklist, with the id that answers use."""
 
     id: str
     text: str
@@ -43,8 +43,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class SectionAdvice:
-    """One section. `words` is how long it should be at most; `kinds` are the facts it may need,
-    those it needs most first. `number` names its calls, in every venue the same.
+    """The advice on one section.
+
+    `words` is the most words it should have. `kinds` are the kinds of facts it may need, the most
+    important first. `number` identifies its model calls and is the same in every venue.
     """
 
     number: int
@@ -234,14 +236,14 @@ IDEA_ADVICE: Final = (
 )
 
 
-_UNKNOWN: Final = 20  # numbers of sections that only a user's venue has, from here on
+_UNKNOWN: Final = 20  # first number for sections that only a user's venue has
 _WORDS_A_PAGE: Final = 420
 
 
 def advice_on(sections: Sequence[Wanted], pages: int) -> tuple[SectionAdvice, ...]:
-    """Return the advice on a venue's sections, in its order; `pages` bounds all of them, 0: not.
+    """Return the advice on a venue's sections, in order; `pages` limits their words, 0 does not.
 
-    What a venue says of a section comes before what is said here.
+    The venue's own advice on a section precedes that of this module.
     """
     known = {section.id: section for section in SECTIONS}
     found = list[SectionAdvice]()

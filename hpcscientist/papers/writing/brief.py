@@ -1,7 +1,8 @@
-"""What a writer is told in words: the task, an idea and what became of it, or all ideas in brief.
+"""Makes the brief of a paper: the task and, in words, one idea with its outcome or all ideas.
 
-Everything here was written by models before anything was measured, or by whoever made the recipe.
-It is material: numbers in it are nobody's measurements, and what is printed comes from facts.
+It also selects the facts for a section. The texts of a brief were written by models or by the
+recipe's author. Numbers in them are not measurements: every number that is printed comes from a
+fact.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _CONCEPTS = TypeAdapter(tuple[ConceptRecord, ...])
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What one paper is about. `subject` names its folder and its calls, `number` its seed.
+    """What one paper is about. `subject` names its folder and model calls; `number` is its seed.
 
-    `fields` are what is known of it in words, what matters most first; `query` is searched for
-    first, and `papers` are those that the campaign itself had found.
+    `fields` are named texts about it, the most important first. `query` is the first search for
+    related work, and `papers` are those that the campaign itself found.
     """
 
     subject: str
@@ -56,12 +57,12 @@ class Brief:
 
     @property
     def is_campaign(self) -> bool:
-        """Whether it is the paper on the campaign as a whole."""
+        """Return whether the paper is on the campaign as a whole."""
         return not self.scope.ideas
 
 
 def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> Brief:
-    """Return what is known of one idea. Raises UsageError, RunDirectoryError, IdeaDamaged."""
+    """Return the brief on one idea. Raises UsageError, RunDirectoryError, IdeaDamaged."""
     known = sheet.idea_by_id.get(idea_id)
     folder = paths.idea(idea_id)
     idea = read_idea(folder.idea) if known is not None else None
@@ -84,7 +85,7 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
 
 
 def of_campaign(paths: RunPaths, recipe: Recipe, sheet: FactSheet) -> Brief:
-    """Return what is known of all ideas, in the order of their numbers. Raises IdeaDamaged."""
+    """Return the brief on all ideas, in order of their numbers. Raises IdeaDamaged."""
     fields = [(idea.idea_id, _in_brief(paths, idea)) for idea in sheet.ideas]
     return Brief(
         subject=CAMPAIGN_ID,
@@ -99,8 +100,10 @@ def of_campaign(paths: RunPaths, recipe: Recipe, sheet: FactSheet) -> Brief:
 
 
 def subjects(sheet: FactSheet, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return which papers are to be written: each idea asked for, or, where none is, each
-    confirmed improvement and the campaign. Raises UsageError for an idea that there is not.
+    """Return the subjects of the papers to write.
+
+    These are the ideas asked for or, by default, each confirmed improvement and the campaign.
+    Raises UsageError for an unknown idea.
     """
     there = {CAMPAIGN_ID, *sheet.idea_by_id} - {BASELINE_ID}
     for subject in asked:
@@ -118,7 +121,7 @@ def _no_such_idea(sheet: FactSheet, idea_id: str) -> UsageError:
 
 
 def brief_of(paths: RunPaths, recipe: Recipe, sheet: FactSheet, subject: str) -> Brief:
-    """Return the brief of a paper, by what it is about. Raises as `of_idea` does."""
+    """Return the brief of the paper on a subject. Raises as `of_idea` does."""
     if subject == CAMPAIGN_ID:
         return of_campaign(paths, recipe, sheet)
     return of_idea(paths, recipe, sheet, subject)
@@ -198,7 +201,7 @@ def _concepts(paths: RunPaths, idea_id: str) -> tuple[ConceptRecord, ...]:
 
 
 def _record(path: Path, kind: type[T]) -> T | None:
-    """Return what a file of an idea holds; None where there is none."""
+    """Return the record in an idea's file; None if there is none. Raises RunDirectoryError."""
     try:
         return kind.model_validate_json(read_regular(path))
     except FileNotFoundError:
@@ -207,9 +210,9 @@ def _record(path: Path, kind: type[T]) -> T | None:
         raise RunDirectoryError(f"{path}: cannot be read; restore it, or delete it") from error
 
 
-# Which facts a section is offered, the most telling first: a prompt holds no whole campaign.
+# Selection of the facts for a section, the most important first: a prompt cannot hold all facts.
 
-MOST: Final = 70  # facts of one prompt
+MOST: Final = 70  # most facts in one prompt
 _RANK: Final = {
     Statistic.DELTA: 0,
     Statistic.INTERVAL: 1,
@@ -223,15 +226,15 @@ _RANK: Final = {
     Statistic.HIGH: 7,
 }
 _OF_SEEDS: Final = (Statistic.BEST, Statistic.WORST)
-_KNOBS: Final = "recipe.knob."  # what the control arm searches, and no paper needs
+_KNOBS: Final = "recipe.knob."  # search ranges of the control arm, which no paper needs
 _OF_ALL: Final = (Statistic.DELTA, Statistic.INTERVAL, Statistic.P_ADJUSTED, Statistic.MEAN)
 
 
 def facts_for(section: SectionAdvice, sheet: FactSheet, ideas: Sequence[str]) -> tuple[Fact, ...]:
-    """Return at most `MOST` facts for a section of a paper on some ideas; none: on the campaign.
+    """Return at most `MOST` facts for a section of a paper on `ideas`; () means the campaign.
 
-    Values of single seeds are left out, for a paper tells what all seeds come to. Settings that are
-    those of the reference come late.
+    Values of single seeds are left out, as a paper reports statistics over all seeds.
+    Hyperparameters with the reference's value come last.
     """
     primary = sheet.metrics[0].name if sheet.metrics else ""
     fitting = (fact for fact in sheet.facts if _is_told(fact, ideas))
@@ -255,7 +258,7 @@ def facts_for(section: SectionAdvice, sheet: FactSheet, ideas: Sequence[str]) ->
 
 
 def lines_of(facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return facts as prompts show them: id, what is printed, its unit, label."""
+    """Return facts as prompts show them: id, printed text, unit and label."""
     return tuple(_line(fact) for fact in facts)
 
 
@@ -274,5 +277,5 @@ def _is_told(fact: Fact, ideas: Sequence[str]) -> bool:
         return False
     if scope.idea in (None, BASELINE) or scope.idea in ideas:
         return True
-    # Of every idea the campaign's paper tells what it came to, and not each of its runs.
+    # The campaign's paper reports the result of every idea, but not its further runs.
     return not ideas and scope.run in (None, "main") and scope.statistic in _OF_ALL

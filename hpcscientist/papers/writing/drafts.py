@@ -1,4 +1,4 @@
-"""A section as it stands: what was written, what it came to, what is wrong with it."""
+"""Drafts of sections: parses replies, assembles a manuscript, removes sentences with defects."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from hpcscientist.records.manuscript import (
 from hpcscientist.records.writing import SectionReply
 
 _END = re.compile(r"(?<=[.!?])\s+(?=\S)")
-_SLACK = 1.5  # a section may be longer than what its writer is told by this factor
-_LISTED = 8  # facts of a section that has no other text
+_SLACK = 1.5  # factor by which a section may exceed the words that its writer is asked for
+_LISTED = 8  # most facts of a section that has no other text
 _NOTHING = "No text for this section passed the checks."
 _INSTEAD = "The facts that belong here are:"
 
-# Of a manuscript as a whole: a section alone cannot have these.
+# Defects of a manuscript as a whole, which one section alone cannot have.
 WHOLE = frozenset(
     {
         DefectCode.NOT_TOLD,
@@ -53,9 +53,9 @@ WHOLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FigureOffer:
-    """A figure that can be drawn: its id, what it shows, and its caption where nobody writes one.
+    """A figure that the paper may use: its id, what it shows, and its default caption.
 
-    `shows` is for the writer alone; `caption` is restricted text.
+    `shows` is for the writer only; `caption` is restricted text.
     """
 
     id: str
@@ -65,7 +65,7 @@ class FigureOffer:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One section. `refused` are defects of texts that are no blocks for them."""
+    """One section. `refused` are the defects of texts that could not be parsed into blocks."""
 
     advice: SectionAdvice
     blocks: tuple[Block, ...] = ()
@@ -74,15 +74,15 @@ class Draft:
     refused: tuple[Defect, ...] = ()
 
     def text(self) -> str:
-        """As a model writes it."""
+        """Return the section as a model writes it."""
         return "\n\n".join(_written(block) for block in self.blocks)
 
     def lines(self) -> Iterator[Line]:
-        """Its paragraphs and items."""
+        """Return its paragraphs and list items."""
         return _lines(self.blocks)
 
     def words(self) -> int:
-        """How many words it has; a number counts as one."""
+        """Return the number of words; a reference to a fact counts as one."""
         return len(self.text().split())
 
 
@@ -92,7 +92,7 @@ def read(
     evidence: Evidence,
     figures: Mapping[str, FigureOffer],
 ) -> Draft:
-    """Return what a reply came to. Texts that are no restricted text are defects of it."""
+    """Parse a reply into a draft. Texts that are not restricted text become its defects."""
     blocks, supports, refused = list[Block](), list[Support](), list[Defect]()
     for text in reply.paragraphs:
         try:
@@ -120,7 +120,7 @@ def read(
 
 
 def too_long(draft: Draft) -> tuple[Defect, ...]:
-    """Return the defect of a section that is much longer than it should be."""
+    """Return a defect if a section is much longer than it should be."""
     words, most = draft.words(), draft.advice.words
     if words <= _SLACK * most:
         return ()
@@ -132,9 +132,9 @@ def too_long(draft: Draft) -> tuple[Defect, ...]:
 def assembled(
     title: str, drafts: Iterable[Draft], figures: Mapping[str, FigureOffer], scope: PaperScope
 ) -> Manuscript:
-    """Return a manuscript of drafts, that of the abstract among them, in their order.
+    """Return the manuscript of all drafts, including the abstract, in order.
 
-    It has the figures that the text refers to, in that order.
+    Its figures are those that the text refers to, in order of reference.
     """
     given = tuple(drafts)
     captions = {use.id: use for draft in given for use in draft.captions}
@@ -164,16 +164,16 @@ def assembled(
 
 
 def own(defects: Iterable[Defect], draft: Draft) -> tuple[Defect, ...]:
-    """Return those defects that are a section's own, its captions' among them."""
+    """Return the defects that belong to a section or to its captions."""
     places = {draft.advice.id, *(f"figure:{use.id}" for use in draft.captions)}
     return tuple(defect for defect in defects if defect.place.section in places)
 
 
 def struck(draft: Draft, defects: Sequence[Defect]) -> Draft:
-    """Return a section without the sentences that have these defects, and without what had some
-    before it was a block.
+    """Return a section without the sentences and captions that have these defects.
 
-    Where no sentence of a paragraph holds what was found, all of it goes.
+    Texts that could not be parsed are dropped, too. If no sentence of a paragraph contains what was
+    found, the whole paragraph is removed.
     """
     blocks = list[Block]()
     for number, block in enumerate(draft.blocks, 1):
@@ -197,7 +197,7 @@ def shortened(draft: Draft) -> Draft:
 
 
 def listed(advice: SectionAdvice, facts: Sequence[Fact]) -> Draft:
-    """Return a section that has nothing but the facts that belong into it."""
+    """Return a section that only lists its facts."""
     items = list[Line]()
     for fact in facts[:_LISTED]:
         try:
@@ -210,7 +210,7 @@ def listed(advice: SectionAdvice, facts: Sequence[Fact]) -> Draft:
 
 
 def added(draft: Draft, text: str) -> Draft:
-    """Return a section with a paragraph more at its end."""
+    """Return a section with a text added at its end."""
     blocks = (*draft.blocks, *parse_blocks(text))
     return Draft(draft.advice, blocks, draft.supports, draft.captions)
 
@@ -238,12 +238,12 @@ def sentences(line: Line) -> tuple[Line, ...]:
 
 
 def said(sentence: Iterable[Inline]) -> str:
-    """Return a sentence as supports name it: as it is written, with single spaces."""
+    """Return a sentence as supports store it: its source with single spaces."""
     return " ".join(written(sentence).split())
 
 
 def _is_closed(parts: Sequence[Inline]) -> bool:
-    """Whether a sentence has come to its end: a full stop, and citations after it at most."""
+    """Return whether a sentence has ended: with a full stop and citations after it."""
     words = [part for part in parts if not isinstance(part, Citation)]
     last = words[-1] if words and len(words) < len(parts) else None
     return isinstance(last, Text) and last.text.rstrip().endswith((".", "!", "?"))
@@ -271,7 +271,7 @@ def _resolved(block: Block, evidence: Evidence) -> tuple[Block, tuple[Support, .
 
 
 def _without(block: Block, found: Sequence[str]) -> Block | None:
-    """Return a block without the sentences that hold any of some texts; None: nothing is left."""
+    """Return a block without the sentences that contain a text of `found`; None if none is left."""
     wanted = [" ".join(text.split()) for text in found if text.strip()]
     lines = [block.parts] if isinstance(block, Paragraph) else list(block.items)
     kept = list[Line]()

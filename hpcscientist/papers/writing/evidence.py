@@ -1,7 +1,7 @@
-"""What papers of the library say, sentence by sentence, and who may be cited for which.
+"""Offers sentences of the library's papers to the writer, each with an id to cite it by.
 
-A citation names a sentence: `[@bishop1995#2]` is the second one of that paper. So its support is
-the paper's own words by construction, and a model that is held to a schema cannot invent it.
+A citation names a sentence: `[@bishop1995#2]` is the second sentence of that paper. So the support
+is always in the paper's own words, and a model that replies by a schema cannot invent it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hpcscientist.records.manuscript import Citation, Emphasis, Inline, Line, Su
 
 _ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"“])|\n\s*\n")
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_SHORTEST, _LONGEST = 5, 80  # words of a sentence that can support anything, and be quoted
-_OF_ABSTRACT, _OF_TEXT = 10, 6  # sentences of a paper that are offered
+_SHORTEST, _LONGEST = 5, 80  # words of a sentence that can be a support
+_OF_ABSTRACT, _OF_TEXT = 10, 6  # offered sentences of one paper
 _TITLE, _SENTENCE = 200, 600  # characters in prompts
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A paper as the writer knows it: `key` is what it is cited by, `sentences` from 1 on."""
+    """A paper as offered to the writer: `key` is its citation key; `sentences` count from 1."""
 
     key: str
     paper_id: str
@@ -36,7 +36,7 @@ class Offered:
     sentences: tuple[str, ...]
 
     def ids(self) -> tuple[str, ...]:
-        """The ids of its sentences."""
+        """Return the ids of its sentences."""
         return tuple(f"{self.key}#{number}" for number in range(1, len(self.sentences) + 1))
 
     @property
@@ -46,22 +46,22 @@ class Offered:
         return f"{line(self.title, _TITLE)}{year}"
 
     def lines(self) -> tuple[str, ...]:
-        """Its sentences with their ids, as prompts show them."""
+        """Return its sentences with their ids, as prompts show them."""
         named = zip(self.ids(), self.sentences, strict=True)
         return tuple(f"[@{name}] {line(sentence, _SENTENCE)}" for name, sentence in named)
 
 
 @dataclass(slots=True)
 class Evidence:
-    """The papers that were found for a manuscript, by key in the order in which they were found."""
+    """The papers found for a manuscript, by key, in order of discovery."""
 
     library: Library | None
     papers: dict[str, Offered] = field(default_factory=dict)
-    kept: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by section, ids of sentences
-    uses: dict[str, str] = field(default_factory=dict)  # by id, what it is to be cited for
+    kept: dict[str, tuple[str, ...]] = field(default_factory=dict)  # ids of sentences by section
+    uses: dict[str, str] = field(default_factory=dict)  # purpose of each sentence by id
 
     def offer(self, paper_ids: Iterable[str], query: str) -> tuple[Offered, ...]:
-        """Return those papers that were not found before, each with what of it can be cited."""
+        """Add papers and return those that are new, each with the sentences that can be cited."""
         known = {paper.paper_id for paper in self.papers.values()}
         found = list[Offered]()
         for paper_id in paper_ids:
@@ -77,7 +77,7 @@ class Evidence:
         return tuple(found)
 
     def keep(self, evidence_id: str, section: str, use: str) -> bool:
-        """Have a sentence offered to a section's writer; False where nobody knows it."""
+        """Keep a sentence for a section; return False if its id is unknown."""
         found = found_ids([evidence_id.removeprefix("@")], self.sentences())
         if not found:
             return False
@@ -86,7 +86,7 @@ class Evidence:
         return True
 
     def sentences(self) -> dict[str, str]:
-        """All sentences by their ids."""
+        """Return all sentences by their ids."""
         return {
             name: sentence
             for paper in self.papers.values()
@@ -94,7 +94,7 @@ class Evidence:
         }
 
     def shown(self, section: str | None = None) -> tuple[str, ...]:
-        """Return the lines of what was kept for a section, or for any; those for it come first."""
+        """Return the kept sentences as prompts show them, those kept for `section` first."""
         texts = self.sentences()
         first = self.kept.get(section, ()) if section else ()
         every = (name for names in self.kept.values() for name in names)
@@ -104,10 +104,10 @@ class Evidence:
         )
 
     def resolved(self, parts: Line) -> tuple[Line, tuple[tuple[str, str], ...]]:
-        """Return a text whose citations name papers by id, and each paper with its sentence.
+        """Return a text whose citations name papers by id, and the (paper, sentence) pairs cited.
 
-        A key without a sentence means the one of those kept that has most words of the text.
-        What nobody knows stays as it is, for the check of the manuscript to name.
+        A key without a sentence means the kept sentence that shares most words with the text. An
+        unknown key stays as it is, so that the check of the manuscript reports it.
         """
         cited = list[tuple[str, str]]()
 
@@ -128,7 +128,7 @@ class Evidence:
         return tuple(of(part) for part in parts), tuple(dict.fromkeys(cited))
 
     def as_cited(self, text: str, supports: Iterable[Support]) -> str:
-        """Return a text with its citations as its writer gave them: by key and sentence."""
+        """Return a text with its citations as the writer gave them: by key and sentence."""
         keys = {paper.paper_id: paper for paper in self.papers.values()}
         names: dict[str, dict[str, list[str]]] = {}
         for support in supports:
@@ -139,7 +139,7 @@ class Evidence:
         for sentence, ids in names.items():
             given = sentence
             for paper_id, keys_of in ids.items():
-                whole = rf"@{re.escape(paper_id)}(?=[\s;\]])"  # no id that begins so
+                whole = rf"@{re.escape(paper_id)}(?=[\s;\]])"  # not a longer id with this prefix
                 given = re.sub(whole, "; ".join(keys_of), given)
             text = text.replace(sentence, given)
         return text
@@ -166,7 +166,7 @@ class Evidence:
 
 
 def _chosen(paper: Paper, query: str) -> Iterator[str]:
-    """Yield the sentences of a paper that are offered: those of its abstract, and the nearest."""
+    """Yield the sentences to offer: a paper's abstract, and the text's nearest to the query."""
     yield from sentences_of(paper.abstract)[:_OF_ABSTRACT]
     wanted = _words(query)
     rest = [s for section in paper.sections for s in sentences_of(section.text)]
@@ -176,9 +176,9 @@ def _chosen(paper: Paper, query: str) -> Iterator[str]:
 
 
 def sentences_of(text: str) -> Sequence[str]:
-    """Return the sentences of a text as they stand there, white space apart.
+    """Return the sentences of a text, unchanged except for white space.
 
-    One with characters that nobody sees is left out: it could not be quoted as it looks.
+    A sentence with invisible characters is left out, as it could not be quoted the way it looks.
     """
     parts = (part.split() for part in _ENDS.split(text) if visible(part) == part)
     return [" ".join(words) for words in parts if _SHORTEST <= len(words) <= _LONGEST]

@@ -1,4 +1,4 @@
-"""One paper with its model: opened by its role, every call recorded beside the paper."""
+"""Opens the models that write and judge papers, and records every call beside the paper."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROLES: Final = ("writing", "review")
 
 @dataclass(slots=True)
 class Tally:
-    """What the writing of papers took: replies, those of them that fixed others, tokens."""
+    """The cost of writing a paper: replies, replies that fixed an earlier one, tokens."""
 
     replies: int = 0
     repairs: int = 0
@@ -40,7 +40,7 @@ class Tally:
     estimated: bool = False
 
     def add(self, request: ModelRequest, reply: ModelReply, _: int) -> None:
-        """Count a reply, recorded earlier or now."""
+        """Count a reply, whether recorded earlier or new."""
         self.replies += 1
         self.repairs += bool(request.repair)
         self.prompt_tokens += reply.prompt_tokens
@@ -50,9 +50,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """The campaign that papers are written about; nothing of it is changed.
+    """The campaign that papers are written about; it is not changed.
 
-    `library` is the one that it was grounded in, offline; None where it had none.
+    `library` is the campaign's literature library, offline; None if it had none.
     """
 
     paths: RunPaths
@@ -64,7 +64,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a venue asks of a paper: its sections, its pages (0: any), figures there are."""
+    """What a paper has to contain: its sections, its page limit (0 for none), possible figures."""
 
     sections: Sequence[Wanted]
     pages: int = 0
@@ -74,8 +74,8 @@ class Layout:
 def open_writers(campaign: Campaign, settings: Settings, spec: str = "") -> Roles:
     """Open the models that write and judge papers: those of `spec`, else the campaign's own.
 
-    `playbook` means the recorded replies for papers that came with the recipe. Raises
-    ModelSpecError, and UsageError where the campaign asked no model.
+    The spec `playbook` means the recipe's recorded replies for papers. Raises ModelSpecError, and
+    UsageError if the campaign used no model.
     """
     config = campaign.config
     spec = spec or config.role_specs.get("ideation", "") or config.model_spec
@@ -91,7 +91,7 @@ def open_writers(campaign: Campaign, settings: Settings, spec: str = "") -> Role
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Who writes papers on a campaign, and where: `folder` has a folder of each."""
+    """A campaign with the models that write its papers; `folder` holds one folder per paper."""
 
     campaign: Campaign
     roles: Roles
@@ -103,11 +103,11 @@ class Desk:
     async def write(
         self, subject: str, layout: Layout, check: Check, build: Build | None = None
     ) -> Written:
-        """Write the paper on an idea or, by its id, the campaign.
+        """Write the paper on a subject: an idea's id, or the campaign's.
 
-        What was asked for before is taken from the record. Raises UsageError for an idea that
-        there is none of, EndpointError, ReplyError where not even an outline comes, and what the
-        campaign's files, the library and `build` raise.
+        Recorded replies are reused. Raises UsageError for an unknown idea, EndpointError,
+        ReplyError if the model gives no outline, and what the campaign's files, the library and
+        `build` raise.
         """
         campaign, settings = self.campaign, self.settings
         brief = brief_of(campaign.paths, campaign.recipe, campaign.sheet, subject)

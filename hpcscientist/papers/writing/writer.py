@@ -1,10 +1,10 @@
-"""From a brief to a manuscript: outline, related work, sections, checklists, the whole.
+"""Writes a manuscript from a brief: outline, related work, sections, checklists, the whole.
 
-As The AI Scientist (arXiv 2408.06292, section 3) and AI-Researcher (arXiv 2505.18705) write: an
-outline, section by section with advice for each, a checklist and a refinement of each section and
-then of the whole, related work in rounds of search. What is different here: every reply goes
-through the walls (`papers.check`) before it stands. A defect goes back to the writer with what to
-write instead; where it stays, the sentence goes, never the wall.
+The procedure follows The AI Scientist (arXiv 2408.06292, section 3) and AI-Researcher (arXiv
+2505.18705): an outline, related work in rounds of search, each section with its own advice, a
+checklist and a refinement, then a refinement of the whole. In addition, every reply has to pass
+`papers.check`. A defect goes back to the writer with its fix; if the defect remains, the sentence
+is removed. No check is ever relaxed.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ from hpcscientist.records.writing import (
 )
 
 Check = Callable[[Manuscript], Sequence[Defect]]
-"""What is wrong with a manuscript, by the walls; the same for the same manuscript."""
+"""Returns the defects of a manuscript; the same for the same manuscript."""
 
 Build = Callable[[Manuscript], Awaitable[Sequence[Defect]]]
-"""Typesets a manuscript; returns what is wrong with the document."""
+"""Typesets a manuscript; returns the defects of the document."""
 
-_AGAIN: Final = 2  # replies that repeat a refused one, which are then no try
+_AGAIN: Final = 2  # replies that repeat a refused one without counting as a try
 _POINTS, _KEPT, _REMARKS, _PARAGRAPHS = 6, 6, 8, 9  # entries of lists in replies
-_SHOWN: Final = 12  # defects that a writer is shown at once
+_SHOWN: Final = 12  # most defects shown to the writer at once
 _DEFECT, _REMARK, _QUERY, _TITLE = 500, 500, 300, 160  # characters
-_DRY: Final = 2  # rounds in a row that find no paper that was not found before
-_STRIKES: Final = 12  # times that sentences are taken out of one section
-_TELLING: Final = ("limitations", "setup")  # sections that tell what a paper must not leave out
-# What a paper must tell, where its writer never did.
+_DRY: Final = 2  # rounds in a row without a new paper, after which the search ends
+_STRIKES: Final = 12  # most rounds of removing sentences from one section
+_TELLING: Final = ("limitations", "setup")  # sections for statements that a paper must make
+# Added to a paper whose writer left out the required statements.
 _TOLD: Final = (
     "In this campaign {campaign.ideas.proposed} ideas were proposed: {campaign.ideas.rejected} "
     "were rejected before they ran, {campaign.ideas.failed} failed and {campaign.ideas.scored} "
@@ -77,8 +77,10 @@ _TOLD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A manuscript, and what it took: `sent_back` counts replies that went back with defects,
-    `struck` the sections that lost sentences for defects that stayed. `defects` are still there.
+    """A finished manuscript and its remaining `defects`.
+
+    `sent_back` counts the replies that were returned with defects. `struck` are the sections that
+    lost sentences whose defects were not fixed.
     """
 
     manuscript: Manuscript
@@ -89,9 +91,10 @@ class Written:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes one paper. `figures` can be drawn; `check` and `build` find defects.
+    """The writer of one paper.
 
-    `judge` answers checklists and reads the whole. `tell` hears, a line at a time, what is done.
+    `client` is the model that writes; `judge` answers checklists and reads the whole. `figures` are
+    those that exist, `check` and `build` find defects, and `tell` receives progress lines.
     """
 
     client: RoleClient
@@ -115,13 +118,13 @@ class Writer:
     _known: dict[Manuscript, tuple[Defect, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin with nothing found."""
+        """Start without evidence."""
         self.evidence = Evidence(self.library)
 
     async def write(self) -> Written:
         """Write the paper.
 
-        Raises ReplyError and PlaybookExhausted where there is no outline, EndpointError, and what
+        Raises ReplyError and PlaybookExhausted if there is no outline, EndpointError, and what
         the library and the build raise.
         """
         await self._outline()
@@ -175,7 +178,7 @@ class Writer:
         return tuple(d for d in self._checked(alone) if d.place.section == "title")
 
     async def _related(self) -> None:
-        """Look for papers in rounds, and keep the sentences that they can be cited for."""
+        """Search for papers in rounds, and keep the sentences that the paper may cite."""
         library = self.library
         if library is None or not len(library) or not self.settings.related_rounds:
             return
@@ -250,9 +253,10 @@ class Writer:
         prompt: Prompt,
         standing: Draft | None = None,
     ) -> Draft:
-        """Ask for a section until it has no defect of its own; `before`: calls of its stage.
+        """Ask for a section until it has no defects of its own.
 
-        Where defects stay, what is `standing` stays; without it the sentences that have them go.
+        `before` offsets the ordinals of the calls. If defects remain, return the `standing` draft;
+        without one, remove the sentences with defects.
         """
         asked, refused = prompt, set[str]()
         best, fewest = None, 0
@@ -276,7 +280,7 @@ class Writer:
             refused.add(text)
             if len(refused) > self.settings.repairs:
                 break
-            # The latest reply alone is shown, so the prompt does not grow with each repair.
+            # Only the latest reply is shown, so that the prompt does not grow with each repair.
             said = render("defects", defects=_told(defects), same=same)
             prompt = asked.answered((text, GONE), said)
         if standing is not None:
@@ -284,7 +288,7 @@ class Writer:
         return self._cleaned(best or Draft(advice))
 
     async def _unmet(self, draft: Draft) -> tuple[str, ...]:
-        """Return which questions of a section's checklist are not met, with what to change."""
+        """Return the unmet questions of a section's checklist, each with the judge's remark."""
         advice = draft.advice
         questions = {question.id: question.text for question in advice.checklist}
         limits: Limits = {
@@ -320,7 +324,7 @@ class Writer:
             )
 
     async def _whole(self) -> None:
-        """Have the paper read as a whole, and the sections refined that a remark is about."""
+        """Have the judge read the whole paper, and refine the sections that have remarks."""
         ids = tuple(self._drafts)
         limits: Limits = {
             "remarks": Limit(most=_REMARKS),
@@ -345,7 +349,7 @@ class Writer:
             await self._refined(draft.advice, 50, remarks.get(draft.advice.id, ()))
 
     async def _settled(self) -> Written:
-        """Have what is wrong with the whole paper and with its document fixed, or taken out."""
+        """Have the defects of the whole paper and of its document fixed or removed."""
         found: Sequence[Defect] = ()
         for number in range(self.settings.fixes + 1):
             found = self._checked(self._manuscript())
@@ -366,7 +370,7 @@ class Writer:
         return Written(manuscript, tuple(found), self._sent_back, struck)
 
     def _with_what_must_be_told(self, found: Sequence[Defect]) -> Sequence[Defect]:
-        """Tell what a writer left out, where that fixes it; return what is still wrong."""
+        """Add the required statements if that reduces the defects; return the remaining defects."""
         untold = [defect for defect in found if defect.code is DefectCode.NOT_TOLD]
         if not untold:
             return found
@@ -379,7 +383,7 @@ class Writer:
         return left
 
     async def _fixed(self, defects: Sequence[Defect], number: int) -> bool:
-        """Have the sections of some defects written again; False where nothing has changed."""
+        """Have the sections with defects rewritten; return whether the manuscript changed."""
         before = self._manuscript()
         for draft in self._order():
             advice = draft.advice
@@ -396,9 +400,9 @@ class Writer:
         return self._manuscript() != before
 
     def _home(self, defect: Defect) -> str:
-        """Return the section that is to fix a defect; "" where no writer can."""
+        """Return the id of the section in which to fix a defect; "" if no section can."""
         place = defect.place.section
-        if defect.code in WHOLE:  # wherever it is told, it is missing from all sections
+        if defect.code in WHOLE:  # the statement is missing from all sections
             return next(filter(self._drafts.__contains__, _TELLING), next(iter(self._drafts)))
         if place in self._drafts:
             return place
@@ -411,9 +415,9 @@ class Writer:
         return ""
 
     def _cleaned(self, draft: Draft, others: Sequence[Defect] = ()) -> Draft:
-        """Return a section without what has defects; with nothing left it lists its facts.
+        """Return a section without its defects; if nothing is left, it lists its facts.
 
-        `others` are those that the whole manuscript has.
+        `others` are the defects of the whole manuscript.
         """
         there = (defect for defect in others if defect.code not in WHOLE)
         defects = (*self._own(draft), *drafts.own(there, draft))
@@ -432,14 +436,16 @@ class Writer:
         return drafts.struck(only, self._own(only))
 
     def _own(self, draft: Draft) -> tuple[Defect, ...]:
-        """Return what is wrong with a section, whatever stands beside it."""
+        """Return the defects that a section has on its own, without the other sections."""
         alone = drafts.assembled(self._title, (draft,), self._offers, self.brief.scope)
         found = (d for d in drafts.own(self._checked(alone), draft) if d.code not in WHOLE)
         return (*draft.refused, *found, *drafts.too_long(draft))
 
     def _prompt(self, stage: str, advice: SectionAdvice, **more: object) -> Prompt:
-        """Ask for a section. Too long, it goes without the text of other sections, the first
-        first; then what is known of the idea, evidence and facts, the last first.
+        """Return the prompt for a section.
+
+        If it is too long for the context, it drops other sections' texts from the first on, then
+        the brief's fields, the evidence and the facts, each from the last on.
         """
         figures = [f for f in self.figures if f.id in self._assigned.get(advice.id, ())]
         others = [d for d in self._order() if d.advice.id != advice.id]
@@ -472,12 +478,12 @@ class Writer:
         return brief.facts_for(advice, self.sheet, self.brief.scope.ideas)
 
     def _named(self, draft: Draft) -> tuple[Fact, ...]:
-        """Return the facts that a section names."""
+        """Return the facts that a section uses."""
         ids = {name for line in draft.lines() for name in _ids(line)}
         return tuple(fact for fact in self.sheet.facts if fact.id in ids)
 
     def _checked(self, manuscript: Manuscript) -> Sequence[Defect]:
-        """Check a manuscript, the same one only once: that takes seconds, and nothing changes."""
+        """Check a manuscript; the result is cached, as a check takes seconds."""
         if manuscript not in self._known:
             self._known[manuscript] = tuple(self.check(manuscript))
         return self._known[manuscript]
@@ -489,7 +495,7 @@ class Writer:
         return drafts.assembled(self._title, self._order(), self._offers, self.brief.scope)
 
     def _text(self, draft: Draft) -> str:
-        """A section as a writer is shown it."""
+        """Return a section's text as the writer is shown it."""
         return self.evidence.as_cited(draft.text(), draft.supports)
 
     def _call(self, stage: str, ordinal: int, again: int = 0) -> Call:
@@ -508,7 +514,7 @@ class Writer:
 
 
 def _told(defects: Sequence[Defect]) -> tuple[str, ...]:
-    """Return defects as a writer is shown them, no more than it can fix at once."""
+    """Return defects as the writer is shown them, no more than it can fix at once."""
     return tuple(line(str(defect), _DEFECT) for defect in defects[:_SHOWN])
 
 

@@ -1,5 +1,5 @@
-// What all views use: the embedded data, numbers as text, elements, and marks.
-// Texts are strangers' (models, candidates): they go into text nodes and never into HTML.
+// Shared by all views: the embedded data, numbers as text, elements, and marks.
+// Texts are untrusted (models, candidates): they go into text nodes and never into HTML.
 const block = (id) => JSON.parse(document.getElementById(id).textContent);
 
 const NONE = "–";
@@ -47,7 +47,7 @@ const fill = (node, attributes, children) => {
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-// A shape for each outcome, so that none is told by its colour alone.
+// A shape for each outcome, so that none is shown by its colour alone.
 const SHAPES = {
   improvement: (r) => `M0 ${-r}L${r} ${r * 0.8}H${-r}Z`,
   decline: (r) => `M0 ${r}L${r} ${-r * 0.8}H${-r}Z`,
@@ -91,7 +91,7 @@ const padded = (values, share = 0.06) => {
   return [low - more, high + more];
 };
 
-// Draws a chart now and whenever its width changes; nothing is drawn before it comes into sight.
+// Draws a chart once it is in sight, and again whenever its width changes.
 const chart = (label, draw) => {
   const place = h("div", { class: "chart" });
   let width = 0, seen = false;
@@ -142,7 +142,7 @@ const nearest = (points, x, y, reach = 14) => {
   }
   return best;
 };
-// Of many points in one place one is drawn; what was found is always drawn.
+// Of many points in one place only one is drawn; a point with `keep` is always drawn.
 const thinned = (points, cell = 4) => {
   if (points.length <= 1500) return points;
   const taken = new Set();
@@ -161,7 +161,7 @@ const table = (caption, columns, rows) =>
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) =>
         i ? h("td", { class: columns[i][1] }, cell) : h("th", { scope: "row", class: columns[i][1] }, cell)))))));
 
-// What few people open is made when they do.
+// Builds content that few people open only when it is opened.
 const folded = (summary, make) => {
   const place = h("details", {}, h("summary", {}, summary));
   place.addEventListener("toggle", () => { if (place.open && place.children.length === 1) place.append(make()); });
@@ -178,7 +178,7 @@ const view = (id, answer, ...content) => {
   section.querySelector(".content").replaceChildren(...content.flat(2).filter(Boolean));
 };
 
-// The page: which question is read, light or dark.
+// The page: the current question, and the light or dark theme.
 const page = () => {
   const links = new Map([...document.querySelectorAll("nav.views a")].map((a) => [a.hash.slice(1), a]));
   const near = new IntersectionObserver((entries) => {

@@ -1,4 +1,4 @@
-// Several campaigns. Each has a line style and its name at its line: no colour is needed to tell them.
+// Several campaigns. Each has a line style and its name at its line, so no colour is needed.
 const { sides, unit, hours: equalHours, metric, differing } = block("comparison");
 const INKS = ["var(--up)", "var(--down)", "var(--flat)", "var(--bad)", "var(--ink)"];
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];

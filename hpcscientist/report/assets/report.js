@@ -1,4 +1,4 @@
-// One campaign. All numbers are the campaign's own: nothing is computed here but where it is drawn.
+// One campaign. All numbers come from the view: only their places on the page are computed here.
 const rows = block("results");
 const campaign = block("campaign");
 const rowOf = new Map(rows.map((row) => [row.idea_id, row]));
@@ -89,7 +89,7 @@ const bestView = () => {
         records.map((p) => [link(p.id), titleOf(p.id), number(p.mean), signed(p.delta), p.confirmed === null ? NONE : p.confirmed ? "yes" : "no", lasts(p.seconds)]))));
 };
 
-// 2. All ideas: a table of which only the rows in sight exist.
+// 2. All ideas: a table with DOM rows for the visible part only.
 const COLUMNS = [
   ["id", "idea", (i) => i.number, (i) => link(i.id), ""],
   ["title", "title", (i) => i.title.toLowerCase(), (i) => h("bdi", {}, i.title.slice(0, 300)), ""],
@@ -174,7 +174,7 @@ const ideasView = () => {
   order();
 };
 
-// 3. Where ideas come from: each below the first of its parents, its versions beside it.
+// 3. Where ideas come from: each below its first parent, with its attempts beside it.
 const lineageView = () => {
   const children = new Map(), roots = [];
   for (const idea of ideas) {
@@ -352,7 +352,7 @@ const timeView = () => {
     pen.font = "12px system-ui, sans-serif";
     return [node, pen];
   };
-  // The window of time that the lower chart shows: chosen by dragging over the upper one, or by buttons.
+  // The time window of the lower chart, chosen by dragging over the upper chart or by buttons.
   const length = now || 1;
   let [from, to] = [0, length];
   const said = h("span", { class: "soft", "aria-live": "polite" });
@@ -373,7 +373,7 @@ const timeView = () => {
   const load = chart("Trials that wait and trials that run, over time", (into, width, label) => {
     const height = 150, sx = scale(0, now || 1, left, width - right);
     const count = Math.max(2, Math.floor(width - left - right));
-    // On average over what a pixel stands for: most trials may be shorter than that.
+    // The average over the time of one pixel, as most trials may be shorter than that.
     const summed = (spans) => {
       const within = new Float64Array(count + 1), steps = new Float64Array(count + 2);
       for (const [from, to] of spans) {
@@ -511,7 +511,7 @@ const sourcesView = () => {
       papers.map((p) => [[p.title || p.paper_id, p.title && !p.paper_id.startsWith("title:") ? h("span", { class: "soft" }, ` ${p.paper_id}`) : null, p.kept === false ? [" ", h("span", { class: "pill" }, "on another task")] : null], p.year ?? NONE, p.topic ?? NONE, many(p.shown.length, "idea"), links(p.built_on), links(p.against), links(p.ruled_out)]))] : null);
 };
 
-// The card of an idea: packed by the hundred, unpacked when one is opened.
+// The card of an idea: compressed in packs of a hundred, unpacked when one is opened.
 const packs = new Map();
 const cardOf = async (idea) => {
   const at = Math.floor(ideas.indexOf(idea) / campaign.pack);

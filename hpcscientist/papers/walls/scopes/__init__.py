@@ -1,1 +1,1 @@
-"""Whether each number of a sentence is what the sentence says it is."""
+"""Checks that each number of a sentence is what the sentence says it is."""

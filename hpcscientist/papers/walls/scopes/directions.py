@@ -1,4 +1,4 @@
-"""Which way a number is said to go: up or down, better or worse; and pairs of numbers."""
+"""Checks words of direction (up, down, better, worse) against single numbers and pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpcscientist.records.facts import Fact, FactKind, Op, Statistic
 from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Direction
 
-# Words for a change of the value, and words for a change to the better or the worse.
+# Words for a change of the value (UP, DOWN), and of its quality (BETTER, WORSE).
 UP = frozenset(
     words(
         """
@@ -57,7 +57,7 @@ _NEGATIONS = frozenset(
 
 
 def sign(n: Told) -> Iterator[Found]:
-    """Hold the sign of a change against the word of direction that belongs to it."""
+    """Check the sign of a change against the word of direction that belongs to it."""
     statistic = n.fact.scope.statistic
     if statistic is not Statistic.DELTA or n.fact.kind not in (
         FactKind.METRIC,
@@ -98,7 +98,7 @@ def sign(n: Told) -> Iterator[Found]:
 
 
 def _moves(n: Told) -> bool:
-    """Whether it is an end of "from {a} to {b}", which is held against the pair's values."""
+    """Return whether the number is an end of "from {a} to {b}", which `pairs` checks."""
     before = n.words[n.at - 1 : n.at]
     return before == ["from"] or (before == ["to"] and "from" in n.words[: n.at])
 
@@ -109,11 +109,11 @@ def _minimised(n: Told) -> bool:
 
 
 def _direction(n: Told) -> tuple[str, int] | None:
-    """Return the word of direction that belongs to the number, and its place."""
+    """Return the word of direction that belongs to the number, and its place, or None."""
     all_words = UP | DOWN | BETTER | WORSE | COSTS
     first, last = n.sentence.clause(n.at)
     lowest = max([first, *(at + 1 for at in n.sentence.numbers if at < n.at)])
-    # Not "lower" of "the lower end", and no word of another number's side.
+    # Search back to the number before this one, then forward, then the rest of the clause.
     for place in range(n.at - 1, lowest - 1, -1):
         if n.words[place] in all_words and not _is_name(n, place):
             return _as_found(n, place)
@@ -134,7 +134,7 @@ def _as_found(n: Told, place: int) -> tuple[str, int] | None:
 
 
 def _is_name(n: Told, place: int) -> bool:
-    """Whether a word is part of a name or of a metric, such as the metric "loss"."""
+    """Return whether a word is part of a name or of a metric, such as the metric "loss"."""
     named = [*n.reading.ideas, *n.reading.metrics]
     return any(m.first <= place <= m.last for m in named)
 
@@ -144,7 +144,7 @@ def _negated(n: Told, place: int) -> bool:
 
 
 def pairs(reading: Reading) -> Iterator[Found]:
-    """Hold "rises from {a} to {b}" and "{a} is higher than {b}" against the values."""
+    """Check "rises from {a} to {b}" and "{a} is higher than {b}" against the values."""
     sentence, numbers = reading.sentence, reading.sentence.numbers
     for first, second in pairwise(numbers):
         one, other = sentence.tokens[first].quantity, sentence.tokens[second].quantity

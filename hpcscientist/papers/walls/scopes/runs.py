@@ -1,4 +1,4 @@
-"""Which run a number is of (the idea itself or an ablation), and which hyperparameter it is."""
+"""Checks the run that a number belongs to (main run or ablation), and its hyperparameter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEADS = frozenset({"with", "at", "under", "no", "using"})
 
 
 def run(n: Told) -> Iterator[Found]:
-    """Hold an ablation's number, or the main run's, against the run that is spoken of."""
+    """Check the run of a number against the run that its clause is about."""
     further = [p for p in n.quantity.parts if p.scope.run not in (None, "main")]
     spoken = _Spoken(n)
     if further:
@@ -59,10 +59,10 @@ def _further(n: Told, further: Sequence[Fact], spoken: _Spoken) -> Iterator[Foun
 
 
 class _Spoken:
-    """Which further run of the number's idea its clause speaks of.
+    """The further runs of the number's idea that its clause mentions.
 
-    `kinds` are those that are called so, `named` the attempts whose titles' words are said, and
-    `ablates` whether something is left out.
+    `kinds` are the kinds of run that it names, `named` the attempts whose title words it uses, and
+    `ablates` says whether it leaves something out.
     """
 
     def __init__(self, n: Told) -> None:
@@ -85,15 +85,15 @@ class _Spoken:
 
     @property
     def is_of_further_run(self) -> bool:
-        """Whether it is about a further run alone, and not about the idea beside one."""
+        """Return whether the clause is only about a further run, not about the idea beside it."""
         told = self.ablates or bool(self.kinds) or (bool(self.named) and self._is_led_to())
         return told and not self._beside
 
     def _parts(self) -> dict[int, tuple[set[str], bool]]:
-        """The telling words of the idea's further runs, and whether its own title lacks them.
+        """Return each further run's distinctive stems, and whether the idea's title lacks them.
 
-        "Half as much momentum" of the momentum idea is told by "half"; "No warm-up" of the warm-up
-        idea by nothing but the word that leaves it out.
+        "Half as much momentum" of the momentum idea is recognised by "half". "No warm-up" of the
+        warm-up idea is recognised only by the word that leaves it out.
         """
         idea = self._n.reading.sheet.idea_by_id.get(self._n.quantity.parts[0].scope.idea or "")
         if idea is None:
@@ -113,8 +113,9 @@ class _Spoken:
         return {a for a, share in shares.items() if share == most} if most >= 0.5 else set()
 
     def _leaves_out(self, at: int) -> bool:
-        """Whether what an ablation leaves out stands beside a word: after "without", before "left
-        out", or as what a part "accounts for".
+        """Return whether the part that an ablation leaves out is named near a word.
+
+        It may follow "without", or precede "left out" or "accounts for".
         """
         said = set[str]().union(*self._stems[max(0, at - 5) : at + 6])
         return any(said & part for part, _ in self._parts().values()) or any(
@@ -124,7 +125,7 @@ class _Spoken:
         )
 
     def _is_led_to(self) -> bool:
-        """Whether the words of a title follow "with" or "at", or are all of it."""
+        """Return whether a run's title words follow "with" or "at", or its whole title appears."""
         wanted = {word for attempt in self.named for word in self._parts()[attempt][0]}
         for at, stems in enumerate(self._stems):
             if stems & wanted and _LEADS & set(self._clause[max(0, at - 3) : at]):
@@ -159,7 +160,7 @@ def _run_wrong(n: Told, attempt: int | None) -> Found:
 
 
 def named_setting(n: Told) -> Iterator[Found]:
-    """A hyperparameter is called by its name: LEARNING_RATE is "the learning rate"."""
+    """Check that a hyperparameter is named: LEARNING_RATE is "the learning rate"."""
     fact = n.fact
     if fact.kind not in (FactKind.HYPERPARAMETER, FactKind.SETTING):
         return
@@ -182,7 +183,7 @@ def named_setting(n: Told) -> Iterator[Found]:
 def setting_mentions(
     sentence: Sentence, names: Mapping[tuple[str, ...], str]
 ) -> list[Mention[str]]:
-    """Return the settings that a sentence names, by the stems of their words."""
+    """Return the mentions of settings in a sentence, matched by stems."""
     stems = [stem(word) for word in sentence.words]
     found: list[Mention[str]] = []
     taken: set[int] = set()

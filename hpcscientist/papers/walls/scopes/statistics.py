@@ -1,4 +1,4 @@
-"""Which statistic a number is said to be: the mean, the best seed, a change, a p-value."""
+"""Checks which statistic a sentence calls a number: mean, best seed, change, p-value."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TOKENS = {
 
 
 def statistic_of(n: Told) -> Iterator[Found]:
-    """Hold a statistic against the one that is said; a mean is what is meant where none is."""
+    """Check a fact's statistic against the one that the sentence names; the default is the mean."""
     own, reading = n.fact.scope.statistic, n.reading
     if own is None or own is Statistic.N:
         return
@@ -73,16 +73,16 @@ def statistic_of(n: Told) -> Iterator[Found]:
 
 
 def _is_other_end(n: Told) -> bool:
-    """Whether one end of an interval is told as the other."""
+    """Return whether the sentence calls one end of an interval the other end."""
     own, ends = n.fact.scope.statistic, (Level.LOW, Level.HIGH)
     named = [m.value for m in n.reading.statistics if m.value in ends]
     return own in _ENDS and len(set(named)) == 1 and own not in named[0]
 
 
 def _may_tell(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
-    """Whether a statistic that is named may be that of the number.
+    """Return whether a mentioned statistic may be that of the number.
 
-    A change may be one "of the mean", and is no mean; a level may stand beside a gain.
+    A change "of the mean" is no mean, and a level may appear beside a gain.
     """
     own, said = n.fact.scope.statistic, mention.value
     if said is Level.SHRINKAGE:
@@ -97,7 +97,7 @@ def _may_tell(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
 def _nearest(
     n: Told, mentions: Sequence[Mention[frozenset[Statistic]]]
 ) -> Mention[frozenset[Statistic]] | None:
-    """Return the statistic that is said of the number: right after it, or last before it."""
+    """Return the mention of the number's statistic: right after it, or the last before it."""
     tokens = n.sentence.tokens
     for mention in mentions:
         if mention.first > n.at:
@@ -122,7 +122,7 @@ def _nearest(
 
 
 def _is_noun_of(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
-    """Whether the number is what a noun of change is said to be: "the gain is {x}"."""
+    """Return whether the number is the value of a noun of change: "the gain is {x}"."""
     if mention.last >= n.at:
         return False
     between = n.words[mention.last + 1 : n.at]
@@ -164,7 +164,7 @@ def _statistic_wrong(n: Told, said: str, statistic: Statistic | None) -> Found:
 
 
 def qualified(n: Told) -> Iterator[Found]:
-    """Tell p-values, and costs, apart that differ by an adjective."""
+    """Check adjusted against unadjusted p-values, and the kinds of tokens, by their adjectives."""
     own, said = n.fact.scope.statistic, set(n.words)
     adjusted = bool(said & _ADJUSTED) and not said & _UNADJUSTED
     adjusted = adjusted and not n.sentence.phrase(("without",), _before_any(n, _ADJUSTED))

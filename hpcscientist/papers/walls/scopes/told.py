@@ -1,4 +1,4 @@
-"""A number in its sentence, and what the sentence speaks of."""
+"""What a sentence mentions, and a number in it: the input of the checks of this folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcscientist.records.trial import Split
 
 
 class Reading:
-    """What a sentence speaks of; what it does not say is inherited from those before it."""
+    """What a sentence mentions, and what the sentences before it and the section title mention."""
 
     def __init__(self, sheet: FactSheet, vocabulary: Vocabulary, sentence: Sentence) -> None:
         self.sheet, self.sentence = sheet, sentence
@@ -62,7 +62,7 @@ class Told:
 
     @property
     def fact(self) -> Fact:
-        """What is printed."""
+        """The fact that is printed."""
         return self.quantity.fact
 
     def wrong(self, code: DefectCode, fix: str) -> Found:

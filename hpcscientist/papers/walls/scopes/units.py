@@ -1,4 +1,4 @@
-"""Units and nouns: what stands right beside a number, and of what it is said to be."""
+"""Checks the characters, bounds, units and nouns beside a number."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _NOUN_ENDS = frozenset(
 
 
 def glued(n: Told) -> Iterator[Found]:
-    """Return what stands right beside a number and changes it: digits, signs, letters."""
+    """Yield defects for digits, signs and letters right beside a number that change it."""
     tokens, at = n.sentence.tokens, n.at
     before = tokens[at - 1] if at else None
     after = tokens[at + 1] if at + 1 < len(tokens) else None
@@ -116,7 +116,7 @@ def glued(n: Told) -> Iterator[Found]:
 
 
 def approximate(n: Told) -> Iterator[Found]:
-    """Return bounds that are no bounds: "more than {x}" where it is {x}."""
+    """Yield defects for false bounds: "more than {x}" for a value that is {x}."""
     statistic = n.fact.scope.statistic
     for phrase in _APPROXIMATE:
         first = n.at - len(phrase)
@@ -135,7 +135,7 @@ def approximate(n: Told) -> Iterator[Found]:
 
 
 def unit(n: Told) -> Iterator[Found]:
-    """Hold a unit against the noun that follows the number, or leads to it."""
+    """Check a fact's unit against the noun after the number, or before it."""
     unit, kind = n.fact.unit, n.fact.kind
     said, noun = _noun(n)
     in_metric = unit in {metric.name for metric in n.reading.sheet.metrics}
@@ -178,7 +178,7 @@ def unit(n: Told) -> Iterator[Found]:
 
 
 def _is_relative(n: Told) -> bool:
-    """Whether the number is called relative, as in "a relative gain of"; not "relative to"."""
+    """Return whether the number is called relative: "a relative gain of", not "relative to"."""
     first = max([0, *(at + 1 for at in n.sentence.numbers if at < n.at)])
     near = n.words[first : n.at + 4]
     return any(
@@ -196,7 +196,7 @@ def _unit_of(n: Told, said: frozenset[str], unit: str) -> bool:
 
 
 def _noun(n: Told) -> tuple[frozenset[str], str]:
-    """Return the units that the noun after the number stands for, and the noun."""
+    """Return the units that the noun after the number may mean, and the noun."""
     tokens = n.sentence.tokens
     for place in range(n.at + 1, min(len(tokens), n.at + 7)):
         token = tokens[place]
@@ -208,7 +208,7 @@ def _noun(n: Told) -> tuple[frozenset[str], str]:
         if token.word in _NOUNS or (tail in _NOUNS and (is_hyphened or "-" in token.word)):
             noun = token.word if token.word in _NOUNS else tail
             return _NOUNS[noun], noun
-        if token.quantity is not None:  # "{a} of {b} ideas": the noun is of both
+        if token.quantity is not None:  # "{a} of {b} ideas": the noun belongs to both
             if tokens[place - 1].word not in _BETWEEN:
                 break
         elif token.word in _NOUN_ENDS or token.text in ",;:.)":
@@ -217,7 +217,7 @@ def _noun(n: Told) -> tuple[frozenset[str], str]:
 
 
 def _noun_before(n: Told) -> frozenset[str]:
-    """Return the units that are named before the number: "n = {x}", "of 12 ideas, {x}"."""
+    """Return the units of the last noun before the number: "n = {x}", "of 12 ideas, {x}"."""
     for place in range(n.at - 1, -1, -1):
         word = n.words[place]
         if word in _NOUNS and word != "s":

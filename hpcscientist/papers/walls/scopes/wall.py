@@ -1,8 +1,8 @@
-"""Holds the numbers of sentences against the words around them.
+"""Checks the numbers of a sentence against the words around them.
 
-A reference has a scope and a type; the words around it name an idea, a split, a metric, a
-statistic, a unit, a direction. All of them have to agree. What is not said has a meaning, too: the
-primary metric, the test split, the mean.
+A reference has a scope and a type. The words around it name an idea, a split, a metric, a
+statistic, a unit and a direction, and all of them have to agree. If the words do not name one, the
+default is the primary metric, the test split and the mean.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MEASURED = (FactKind.METRIC, FactKind.INTERVAL, FactKind.P_VALUE)
 
 @dataclass(frozen=True, slots=True)
 class ScopeWall:
-    """Holds the numbers of sentences against the words around them."""
+    """A check of numbers against the words around them."""
 
     sheet: FactSheet
     vocabulary: Vocabulary
 
     def check(self, sentence: Sentence) -> Iterator[Found]:
-        """Return what is wrong with a sentence's numbers."""
+        """Yield the defects of a sentence's numbers."""
         for token in sentence.tokens:
             if token.ref is None or not isinstance(token.ref.part, Number):
                 continue
@@ -49,7 +49,7 @@ class ScopeWall:
 
 
 def _all(told: Told) -> Iterator[Found]:
-    """Return all that is wrong with a number."""
+    """Yield all defects of one number."""
     fact = told.fact
     yield from units.glued(told)
     yield from units.approximate(told)

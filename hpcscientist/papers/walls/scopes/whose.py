@@ -1,4 +1,4 @@
-"""Whose number it is, on which split and in which metric."""
+"""Checks the idea, the split and the metric of a number."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SETUP_WORDS = frozenset(
 
 
 def idea(n: Told) -> Iterator[Found]:
-    """Hold the idea of a number against the one that the sentence names for it."""
+    """Check the idea of a number against the idea that the sentence names for it."""
     scope, against = n.fact.scope, n.quantity.against
     own = n.quantity.parts[0].scope.idea
     if own is None or n.fact.kind is FactKind.PUBLISHED:
@@ -61,7 +61,10 @@ def idea(n: Told) -> Iterator[Found]:
 def _change_of(
     n: Told, named: Sequence[Mention[str]], own: str, other: str | None
 ) -> Iterator[Found]:
-    """A change is of the idea that is not compared with; the baseline is understood."""
+    """Check the idea of a change: the idea that is not the comparand.
+
+    A comparison with the baseline need not be stated.
+    """
     if own == BASELINE and other not in (None, BASELINE):
         subjects = [m for m in named if not m.is_comparand]
     else:
@@ -99,7 +102,7 @@ def _before(n: Told, mention: Mention[str]) -> set[str]:
 
 
 def _is_outdone(n: Told, bound: Mention[str], named: Sequence[Mention[str]], own: str) -> bool:
-    """Whether a mere word of another idea's title stands beside the clear name of this one."""
+    """Return whether the bound mention is weak while the sentence clearly names the own idea."""
     weak = {(m.first, m.value) for m in named if m.is_weak}
     clear = {m.value for m in named if not m.is_weak}
     return (bound.first, bound.value) in weak and own in clear
@@ -128,7 +131,7 @@ def _level_of(n: Told, named: Sequence[Mention[str]], own: str) -> Iterator[Foun
 
 
 def _adjacent_comparand(n: Told, named: Sequence[Mention[str]]) -> Mention[str] | None:
-    """Return what is compared with right before the number: "than the baseline's {x}"."""
+    """Return the comparand right before the number: "than the baseline's {x}"."""
     for mention in named:
         if mention.is_comparand and mention.last < n.at:
             between = n.words[mention.last + 1 : n.at]
@@ -138,7 +141,7 @@ def _adjacent_comparand(n: Told, named: Sequence[Mention[str]]) -> Mention[str] 
 
 
 def _unnamed(n: Told, own: str) -> Iterator[Found]:
-    """No idea is named in the sentence: those before it, the section or the paper tell."""
+    """Check a number whose sentence names no idea, by earlier sentences, section and paper."""
     reading = n.reading
     known = reading.earlier_ideas or reading.context_ideas
     if known:
@@ -150,7 +153,8 @@ def _unnamed(n: Told, own: str) -> Iterator[Found]:
             yield _whose(n, reading.ours)
         return
     if own == BASELINE:
-        if n.fact.kind is not FactKind.HYPERPARAMETER:  # else the setup is described
+        # A hyperparameter of the baseline describes the setup and needs no name.
+        if n.fact.kind is not FactKind.HYPERPARAMETER:
             yield n.wrong(DefectCode.WRONG_IDEA, "say that this is the baseline's")
     else:
         yield n.wrong(DefectCode.WRONG_IDEA, f"say that this is of {own}")
@@ -166,7 +170,7 @@ def _whose(n: Told, said: str) -> Found:
 
 
 def split(n: Told) -> Iterator[Found]:
-    """Hold the split against the one that is said; the test split is what is meant else."""
+    """Check a fact's split against the split that the text names; the default is the test split."""
     own, reading = n.fact.scope.split, n.reading
     against = n.quantity.against
     bound = bind(n.sentence, n.at, reading.splits)
@@ -200,7 +204,7 @@ def split(n: Told) -> Iterator[Found]:
 
 
 def metric(n: Told) -> Iterator[Found]:
-    """Hold the metric against the one that is said; the primary one is what is meant else."""
+    """Check a fact's metric against the metric that the text names; the default is the primary."""
     own, reading = n.fact.scope.metric, n.reading
     if own is None or n.fact.scope.statistic is Statistic.N:
         return
@@ -218,7 +222,7 @@ def metric(n: Told) -> Iterator[Found]:
 
 
 def published(n: Told) -> Iterator[Found]:
-    """A published number is told with whose setup it was measured in."""
+    """Check that the sentence says who reported a published number, and in which setup."""
     said = set(n.words)
     whose = said & _PUBLISHED_WORDS
     setup = said & _SETUP_WORDS
@@ -233,14 +237,14 @@ def published(n: Told) -> Iterator[Found]:
 
 
 def _clear(mentions: Sequence[Mention[str]]) -> list[Mention[str]]:
-    """Return mentions, words of titles among them, all as clear ones."""
+    """Return mentions with none marked as weak."""
     return [replace(mention, is_weak=False) for mention in mentions]
 
 
 def _follows_with_preposition(
     sentence: Sentence, at: int, named: Sequence[Mention[str]]
 ) -> Mention[str] | None:
-    """Return the idea that follows as "for the baseline", "of idea-0001", "by idea-0002"."""
+    """Return the idea that follows with a preposition: "for the baseline", "of idea-0001"."""
     for place in range(at + 1, min(len(sentence.tokens), at + 12)):
         token = sentence.tokens[place]
         if (
