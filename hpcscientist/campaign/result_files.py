@@ -21,7 +21,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import NoteTaken, ResultsCompacted
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Attempt
-from hpcscientist.records.trial import Stage, TrialReport, TrialSpec
+from hpcscientist.records.trial import Stage, TrialReport, TrialSpec, index_of
 from hpcscientist.results import store
 from hpcscientist.results.compact import compact
 from hpcscientist.results.scan import Recorded, disagreement, loose_files, right_among
@@ -88,7 +88,7 @@ class ResultFiles:
 
     def _spec(self, trial: TrialState, report: TrialReport) -> TrialSpec:
         """Return a trial's spec, as far as its result records it. Raises IdeaDamaged."""
-        index = int(trial.trial_id.rpartition("-")[2])
+        index = index_of(trial.trial_id)
         spec = self._specified(trial, index)
         told = {"run": report.run, "seed": trial.seed, "queued_at": report.usage.started_at}
         return spec.model_copy(update=told)

@@ -312,6 +312,11 @@ def trial_name(idea_id: str, attempt: int, stage: Stage, index: int) -> str:
     return f"{idea_id}-a{attempt}-{word}-{index}"
 
 
+def index_of(trial_id: str) -> int:
+    """Return the `index` in a trial's id."""
+    return int(trial_id.rpartition("-")[2])
+
+
 # Runs of trials where they run: what is submitted together, and what is told of each.
 #
 # Times are seconds since the epoch.

@@ -24,7 +24,7 @@ from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import Event
 from hpcscientist.records.findings import Comparison, Verdict
-from hpcscientist.records.trial import Direction, Stage
+from hpcscientist.records.trial import Direction, Stage, index_of
 from hpcscientist.views.timeline import Timeline, TrialSpan
 
 _WINDOW_S: Final = 120.0  # window of the tokens per second
@@ -180,8 +180,9 @@ class Follower:
             improved, key=lambda i: (i in held, sign * improved[i].comparison.delta), default=None
         )
         self._improved, self._confirmed, self._judged = len(improved), len(held), seen
+        outcome = outcomes.get(best) if best is not None else None
+        self._best = None  # an earlier leader may be no improvement any more
         if best is not None:
-            outcome = outcomes.get(best)
             self._best = Leader(
                 idea_id=best,
                 title=printable(state.ideas[best].title),
@@ -191,20 +192,24 @@ class Follower:
         self._judge_at = now + _SHARE * (time.monotonic() - begun)
 
     def _running(self, now: float) -> tuple[Running, ...]:
-        budgets = self._recipe.budgets
+        steps = [step.seconds for step in self._recipe.budgets.steps]
         found: list[Running] = []
         spans = sorted(
             (span for span in self._timeline.open() if span.phase == "running"),
             key=lambda span: span.started or span.queued,
         )
         for span in spans:
-            limit = budgets.pilot if span.stage is Stage.PILOT else budgets.full
+            limit_s = self._recipe.budgets.full.seconds
+            if span.stage is Stage.PILOT:
+                limit_s = self._recipe.budgets.pilot.seconds
+            elif span.stage is Stage.STEP:
+                limit_s = steps[index_of(span.trial_id)]
             found.append(
                 Running(
                     trial_id=span.trial_id,
                     node=self._node(span.trial_id) if len(found) < _SHOWN else "",
                     since_s=max(0.0, now - (span.started or now)),
-                    limit_s=limit.seconds,
+                    limit_s=limit_s,
                 )
             )
         return tuple(found)

@@ -39,7 +39,6 @@ class VenueSection(Record):
     id: str = Field(pattern=r"^[a-z][a-z-]*$")
     title: str = Field(min_length=1, max_length=80)
     advice: str = ""
-    required: bool = True
 
     @field_validator("title")
     @classmethod

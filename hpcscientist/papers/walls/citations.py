@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -263,8 +263,3 @@ def _is_author(name: str, paper: Paper) -> bool:
     return any(
         wanted in _plain(author).split() or wanted == _plain(author) for author in paper.authors
     )
-
-
-def uncited(supports: Iterable[Support], cited: Mapping[str, int]) -> list[str]:
-    """Return the papers that have a support but are never cited."""
-    return sorted({s.paper_id for s in supports} - set(cited))

@@ -21,8 +21,6 @@ from hpcscientist.records.facts import (
 )
 from hpcscientist.records.trial import Split
 
-OURS = "ours"  # "our method": the idea of a manuscript about one idea
-
 _STOP = frozenset(
     words(
         """
