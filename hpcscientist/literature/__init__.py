@@ -1,1 +1,1 @@
-"""The library of papers and code, its search, the survey, and the resource analyst."""
+"""Known work: the library of papers and code, its search, the survey, and the resource analyst."""

@@ -1,9 +1,9 @@
-"""The resource analyst (AI-Researcher, 3.1.1): concepts with their formulas and their code.
+"""The resource analyst (AI-Researcher, 3.1.1): an idea's concepts, with formulas and code.
 
-An idea is split into atomic concepts. For each, the formula as a paper has it and the code that
-carries it out are found in the library and linked, so that whoever writes code later works from
-sources and not from memory. The model chooses by id among what a search found; formula and code
-come from the library itself, so neither can be invented.
+The analyst splits an idea into atomic concepts. For each concept it finds a paper's formula and
+the code that implements it in the library and links the two, so that the coder works from sources
+instead of from memory. The model only picks ids among search results; formula and code are copied
+from the library, so neither can be invented.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hpcscientist.records.literature import (
 
 T = TypeVar("T")
 
-CANDIDATES = 5  # of each kind, a concept
+CANDIDATES = 5  # per concept: formulas, symbols and papers, each
 FORMULA, CODE = 2000, 8000  # characters of a record's formula and code
 _CODE_SHOWN, _CONTEXT, _ID = 2000, 300, 300
 _NAME, _DEFINITION, _QUERY = 120, 1000, 200
@@ -47,7 +47,7 @@ _NAME, _DEFINITION, _QUERY = 120, 1000, 200
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is split: an idea or a topic. `details` tell least and go first."""
+    """The text that is split into concepts. `details` are the least informative, and cut first."""
 
     idea_id: str
     number: int
@@ -58,7 +58,7 @@ class _Subject:
 
 
 class Analyst:
-    """Profiles the concepts of an idea; `review` is the model that judges."""
+    """Profiles the concepts of an idea; `review` is the client of the reviewer model."""
 
     def __init__(
         self, review: RoleClient, library: Library | None, settings: LiteratureSettings
@@ -68,9 +68,9 @@ class Analyst:
     async def analyse(self, idea: Idea) -> tuple[ConceptRecord, ...]:
         """Return the profiles of an idea's concepts, at most `settings.concepts`.
 
-        A reply that cannot be used ends nothing: an idea that is not split is taken as one
-        concept, and a concept without a profile stands with its definition alone. Raises
-        EndpointError and what else the model raises, and LibraryError for a damaged library.
+        An unusable reply is no error: an idea that is not split counts as one concept, and a
+        concept without a profile keeps only its definition. Raises EndpointError and whatever
+        else the model raises, and LibraryError for a damaged library.
         """
         of = idea.proposal
         return await self._analyse(
@@ -139,7 +139,7 @@ class Analyst:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """What was found for a concept, by id as the prompt shows it."""
+    """The search results for a concept, by the ids that the prompt shows."""
 
     formulas: dict[str, FormulaHit]
     symbols: dict[str, SymbolHit]
@@ -149,7 +149,7 @@ class _Candidates:
         return bool(self.formulas or self.symbols or self.papers)
 
     def limits(self) -> Limits:
-        """Allow the ids that the prompt shows; null stays allowed for formula and code."""
+        """Return limits that allow the ids in the prompt, and null for formula and code."""
         ids = {"formula": tuple(self.formulas), "code": tuple(self.symbols)}
         shown = {name: Limit(values=of) for name, of in ids.items() if of}
         return {**shown, "papers": Limit(values=tuple(self.papers), most=len(self.papers))}
@@ -182,7 +182,7 @@ class _Candidates:
         ]
 
     def record(self, bare: ConceptRecord, reply: ProfileReply) -> ConceptRecord:
-        """Return the profile that a reply chose; ids that were not shown are dropped."""
+        """Return the profile that a reply selects; ids that were not shown are dropped."""
         formula, symbol = _pick(self.formulas, reply.formula), _pick(self.symbols, reply.code)
         chosen = [_pick(self.papers, paper_id) for paper_id in reply.papers]
         papers = [hit.paper_id for hit in chosen if hit is not None]
@@ -200,7 +200,7 @@ class _Candidates:
 
 
 def _search(library: Library | None, concept: Concept) -> _Candidates:
-    """Search for a concept's query, and for its name where that finds nothing."""
+    """Search for a concept's query, and for its name if that finds nothing."""
     found = _Candidates({}, {}, {})
     for words in dict.fromkeys((concept.query, concept.name)):
         if library is not None and not found:
@@ -213,7 +213,7 @@ def _search(library: Library | None, concept: Concept) -> _Candidates:
 
 
 def _shown(name: str) -> str:
-    """Return an id as the prompt shows it, which is inside a heading."""
+    """Return an id as the prompt shows it; it is part of a heading there."""
     return line(name, _ID).replace("`", "'")
 
 
@@ -233,14 +233,14 @@ def _tidy(concept: Concept) -> Concept | None:
 
 
 def _whole(subject: _Subject) -> Concept:
-    """Return an idea as a single concept; its title and summary are never blank, or are dots."""
+    """Return an idea as a single concept; a blank title becomes "…", a blank summary the title."""
     title = line(subject.title, _NAME) or "…"
     summary = line(subject.summary, _DEFINITION) or title
     return Concept(name=title, definition=summary, query=line(title, _QUERY))
 
 
 def _bounded(text: str, limit: int) -> str:
-    """Return a source's text as it is, whole lines of it where it is too long."""
+    """Return a text unchanged, or its first whole lines if it is longer than `limit`."""
     if len(text) <= limit:
         return text
     head, found, _ = text[:limit].rpartition("\n")
@@ -248,35 +248,35 @@ def _bounded(text: str, limit: int) -> str:
 
 
 class ConceptsStage(Stage[Analyst]):
-    """What an idea consists of, looked up once an idea."""
+    """The concepts of an idea, looked up once per idea."""
 
     name = "concepts"
     kinds = (Kind("concepts", "review", ConceptsReply), Kind("profile", "review", ProfileReply))
     reads_library = True
 
     def applies(self, settings: Settings, has_library: bool) -> bool:
-        """Return whether concepts are wanted and there is something to look them up in."""
+        """Return whether the settings ask for concepts and there is a library."""
         return settings.literature.concepts > 0 and has_library
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks."""
+        """Return how many model calls of each kind to expect."""
         settings = expected.settings
         profiles = settings.ideas * settings.literature.concepts
         return Calls.of("concepts", settings.ideas), Calls.of("profile", profiles)
 
     def open(self, means: Means) -> Analyst:
-        """Return who looks concepts up in the campaign's library."""
+        """Return the analyst for the campaign's library."""
         return Analyst(means.client("review"), means.library, means.settings.literature)
 
     def answers(self, sample: Sample) -> Mapping[str, Record]:
-        """Return one concept, without which none is profiled."""
+        """Return a reply with one concept; without one, no profile call would be weighed."""
         concept = Concept(
             name=filler(TITLE_SIZE), definition=filler(SUMMARY_SIZE), query=filler(TITLE_SIZE)
         )
         return {"concepts": ConceptsReply(concepts=(concept,))}
 
     async def weigh(self, opened: Analyst, sample: Sample) -> None:
-        """Look an idea's concepts up."""
+        """Look up the concepts of the sample's idea."""
         await opened.analyse(sample.idea)
 
 

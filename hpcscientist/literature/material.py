@@ -1,8 +1,8 @@
-"""Texts of papers and code as prompts show them: material by strangers, bounded and tamed.
+"""Texts of papers and code as prompts show them: untrusted, bounded and sanitised.
 
-A text cannot leave its fence, for fences are longer than any inside
-(`models.prompting.prompts.fence`), and `models.prompting.prompts` takes out what else could
-act on a model or on a terminal.
+A text cannot leave its fence, since fences are longer than any inside the text
+(`models.prompting.prompts.fence`), and `models.prompting.prompts` removes whatever else could
+affect a model or a terminal. Also here: rank fusion of several searches, and concurrent requests.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.literature import Hit
 
 TITLE = 300  # characters
-ABSTRACT = 4000  # characters; abstracts have some 1,500, so a longer one is something else
+ABSTRACT = 4000  # characters; abstracts have about 1,500, so a longer one is something else
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？।])\s*")
 
 
 def block(text: str, limit: int) -> str:
-    """Return a text with its line breaks, cut between lines to at most `limit` characters."""
+    """Return a multi-line text, cut at a line break to at most `limit` characters."""
     tamed = tame(text[: limit + 1]).strip("\n")
     if len(text) <= limit:
         return tamed
@@ -41,7 +41,7 @@ def title_of(hit: Hit) -> str:
 
 
 def abstract_of(hit: Hit) -> str:
-    """Return a paper's abstract as prompts show it; "" where it has none."""
+    """Return a paper's abstract as prompts show it; "" if it has none."""
     return line(hit.abstract, ABSTRACT)
 
 
@@ -51,7 +51,7 @@ def text_of(hit: Hit) -> str:
 
 
 def described(topic: Topic) -> Part:
-    """A topic whose description goes line by line, the last first."""
+    """Return a part whose topic loses its description line by line, the last first."""
     text = lines_from_the_end("", topic.description)
     return Part(
         "topic",
@@ -61,7 +61,7 @@ def described(topic: Topic) -> Part:
 
 
 def sentences(name: str, text: str) -> Part:
-    """Sentences of a text go one by one, the last first."""
+    """Return a part whose text loses its sentences one by one, the last first."""
     parts = [part for part in _SENTENCES.split(text) if part]
 
     def at(step: int) -> str:
@@ -72,7 +72,7 @@ def sentences(name: str, text: str) -> Part:
 
 
 def papers(name: str, hits: Sequence[Hit]) -> Part:
-    """Papers, the best first: abstracts go one by one, then titles, the last first."""
+    """Return a part of papers, best first, that loses abstracts, then titles, the last first."""
     shown = [(title_of(hit), abstract_of(hit)) for hit in hits]
     count = len(shown)
 
@@ -83,24 +83,24 @@ def papers(name: str, hits: Sequence[Hit]) -> Part:
     return Part(name, 2 * count, at)
 
 
-# One order out of the hits of several searches.
+# Rank fusion: one order for the hits of several searches.
 
-CONSTANT = 60  # of the paper
+CONSTANT = 60  # as in the paper (see `reciprocal`)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A paper and the queries that found it, in the order in which they were asked."""
+    """A paper and the queries that found it, in the order of the queries."""
 
     hit: Hit
     queries: tuple[str, ...]
 
 
 def reciprocal(ranks: Iterable[int]) -> float:
-    """Return what reciprocal rank fusion gives a paper that searches found at these ranks.
+    """Return the reciprocal rank fusion score of a paper that searches found at these ranks.
 
-    It is the sum of 1 / (60 + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009), and
-    the same in any order.
+    It is the sum of 1 / (60 + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009). The
+    order of the ranks does not matter.
     """
     return fsum(1 / (CONSTANT + rank) for rank in ranks)
 
@@ -108,8 +108,8 @@ def reciprocal(ranks: Iterable[int]) -> float:
 def merge(searches: Mapping[str, Sequence[Hit]]) -> tuple[Found, ...]:
     """Return the papers of several searches, each once, the best first.
 
-    Scores of different searches cannot be compared, ranks can: see `reciprocal`. Ties go to the
-    better best rank, then to the smaller id, so the order of the searches does not matter.
+    Scores of different searches are not comparable, but ranks are: see `reciprocal`. On a tie the
+    better best rank wins, then the smaller id, so the order of the searches does not matter.
     """
     hits: dict[str, Hit] = {}
     ranks: dict[str, dict[str, int]] = {}
@@ -125,19 +125,19 @@ def merge(searches: Mapping[str, Sequence[Hit]]) -> tuple[Found, ...]:
     return tuple(Found(hits[p], tuple(ranks[p])) for p in sorted(hits, key=order))
 
 
-# How many requests the stages of this room send side by side.
+# Concurrent requests of the stages in this room.
 
 R = TypeVar("R")
 
-SIDE_BY_SIDE = 32  # requests; a model bounds its own besides, this bounds the prompts in memory
+SIDE_BY_SIDE = 32  # requests; bounds the prompts in memory, as models also limit their requests
 
 
 async def together(
     tasks: Sequence[Callable[[], Awaitable[R]]], width: int = SIDE_BY_SIDE
 ) -> tuple[R, ...]:
-    """Run tasks, at most `width` at once, and return their results in the tasks' order.
+    """Run tasks, at most `width` at once, and return their results in the order of the tasks.
 
-    The first that fails cancels the others, and its exception is raised as it is.
+    The first failure cancels the others, and its exception is raised unwrapped.
     """
     room = asyncio.Semaphore(width)
 

@@ -1,12 +1,12 @@
-"""How well papers fit a topic and its task attributes (Dolphin, arXiv 2501.03916, 3.1).
+"""Scores how well papers fit a topic and its task attributes (Dolphin, arXiv 2501.03916, 3.1).
 
 Related tasks share a subject: a paper on detection in point clouds is close to the topic of
-classifying them, and still of little use for it. So a paper is scored twice from 1 to 10, on the
-topic and on the attributes of its task, and both scores count.
+classifying them, and still of little use for it. So each paper gets two scores from 1 to 10, one
+for the topic and one for the attributes of its task, and both count.
 
-What a score is worth differs between models: a small one gives 1 to papers on the very task, or 8
-to all. So where a model's expectations are known, papers are told apart by their rank in this
-survey alone (`kept`).
+Models use the scale differently: a small one gives 1 to papers on the very task, or 8 to all.
+So if the expected scores are known, papers are separated only by their rank in this survey
+(`kept`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from hpcscientist.records.literature import Hit, RankReply, TaskAttributes
 
 Vector: TypeAlias = Mapping[str, float]  # weight by word
 
-_HALF, _FIFTH = 2, 5  # parts
-_NAMED = 5  # words
+_HALF, _FIFTH = 2, 5  # divisors
+_NAMED = 5  # words named in a reason
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A paper's two scores, 1 to 10, and why; None where it could not be judged.
+    """A paper's two scores, 1 to 10, with a reason; None if it could not be judged.
 
-    The expectations of both are None where nobody told the odds of other scores.
+    The expected scores are None if the probabilities of other scores are unknown.
     """
 
     topic: int | None
@@ -52,12 +52,12 @@ class Fit:
 
     @property
     def has_odds(self) -> bool:
-        """Whether expectations are known."""
+        """Whether both expected scores are known."""
         return self.expected_topic is not None and self.expected_attributes is not None
 
     @property
     def worth(self) -> tuple[float, float] | None:
-        """The lower of both scores, by expectation where that is known, and the higher."""
+        """The lower and the higher score, each as expected score if known; None if not judged."""
         if self.topic is None or self.attributes is None:
             return None
         topic = self.topic if self.expected_topic is None else self.expected_topic
@@ -68,9 +68,9 @@ class Fit:
 class Ranker(Protocol):
     """Scores papers.
 
-    Obligations: one fit a paper, in the papers' order; the same papers in the same order get the
-    same fits. A paper that cannot be judged has no scores and the reason. Raises what asking a
-    model raises, ReplyError excepted.
+    Obligations: return one fit per paper, in the papers' order; the same papers in the same order
+    get the same fits. A paper that cannot be judged has no scores, only the reason. Raises what
+    asking a model raises, except ReplyError.
     """
 
     async def rank(
@@ -81,7 +81,7 @@ class Ranker(Protocol):
 
 
 class ModelRanker:
-    """Asks a model about each paper by itself, so that no abstract can tell of another."""
+    """Asks a model about each paper separately, so that no abstract can mention another."""
 
     def __init__(self, client: RoleClient) -> None:
         self._client = client
@@ -89,7 +89,7 @@ class ModelRanker:
     async def rank(
         self, topic: Topic, attributes: TaskAttributes, papers: Sequence[Hit]
     ) -> tuple[Fit, ...]:
-        """Score papers side by side; a paper's call is named by its id (see `ordinals`)."""
+        """Score papers concurrently; a paper's id determines its call's ordinal (`ordinals`)."""
         own = ordinals([paper.paper_id for paper in papers])
         return await together(
             [partial(self._judge, topic, attributes, own[p.paper_id], p) for p in papers]
@@ -116,12 +116,13 @@ class ModelRanker:
 
 
 def kept(fits: Sequence[Fit], threshold: int) -> tuple[list[bool], str]:
-    """Return which papers are kept, given in the order of retrieval, and what decided that.
+    """Return for each paper, in order of retrieval, whether it is kept, and what decided that.
 
-    Scores whose odds nobody told are held against `threshold`. Where that keeps none or all, and
-    where expectations are known, papers are cut in two where their scores part most clearly (Otsu,
-    1979): so never none, and never all of several. Scores that are all alike tell nothing; then
-    the first half of those retrieved is kept. A paper that was not judged is kept else.
+    Without expected scores, papers are compared with `threshold`, and "" is returned. If that
+    keeps none or all, or if expected scores are known, papers are split in two where their scores
+    separate most clearly (Otsu, 1979), so at least one is kept and at least one is not: "rank".
+    If all scores are equal, the first half of the retrieved papers is kept: "retrieval". In the
+    other cases a paper that was not judged is kept.
     """
     worths = [fit.worth for fit in fits]
     known = [worth for worth in worths if worth is not None]
@@ -129,7 +130,7 @@ def kept(fits: Sequence[Fit], threshold: int) -> tuple[list[bool], str]:
         reach = [worth is None or worth[0] >= threshold for worth in worths]
         if 0 < sum(worth[0] >= threshold for worth in known) < len(known):
             return reach, ""
-    for part in (0, 1):  # the higher of both scores counts where the lower ones are alike
+    for part in (0, 1):  # if all lower scores are equal, the higher ones decide
         values = sorted((worth[part] for worth in known), reverse=True)
         if values and values[0] > values[-1]:
             least = values[_cut(values) - 1]
@@ -139,8 +140,9 @@ def kept(fits: Sequence[Fit], threshold: int) -> tuple[list[bool], str]:
 
 
 def _cut(values: Sequence[float]) -> int:
-    """Return how many of the values, the largest first, are the upper of two classes whose means
-    differ most for their sizes; equal values are in one class.
+    """Return the size of the upper class in Otsu's split of values sorted in descending order.
+
+    The split maximises the variance between the two classes; equal values share a class.
     """
     count, total = len(values), fsum(values)
 
@@ -154,7 +156,7 @@ def _cut(values: Sequence[float]) -> int:
 
 
 def quantiles(fits: Sequence[Fit]) -> list[float | None]:
-    """Return for each judged paper the share of judged papers that are no better than it."""
+    """Return for each paper the share of judged papers not better than it; None if not judged."""
     known = sorted(fit.worth for fit in fits if fit.worth is not None)
     return [bisect_right(known, fit.worth) / len(known) if fit.worth else None for fit in fits]
 
@@ -162,9 +164,9 @@ def quantiles(fits: Sequence[Fit]) -> list[float | None]:
 def ordinals(paper_ids: Sequence[str]) -> dict[str, int]:
     """Return the ordinal of each paper's call: the first 28 bits of SHA-256 of its id, plus 1.
 
-    It depends on no other paper, so that recorded replies stay with their papers when a search
-    finds others, or the same in another order. Where two ids share it the later one, in the
-    order of ids, takes the next that is free.
+    The ordinal does not depend on other papers, so recorded replies stay with their papers when a
+    search finds other papers or another order. If two ids collide, the later one in the order of
+    ids takes the next free ordinal.
     """
     found: dict[str, int] = {}
     taken = set[int]()
@@ -178,16 +180,17 @@ def ordinals(paper_ids: Sequence[str]) -> dict[str, int]:
 
 
 class WordRanker:
-    """Scores papers by their words, without a model: a yardstick, and for where there is none.
+    """Scores papers by their words, without a model; also a reference for a model's scores.
 
-    Topic (its title) and attributes (all of them) are each compared with title and abstract as
-    vectors of weighted words. Words are the library's index terms without those that tell nothing
-    (`models.embedding.keywords`); each counts once and weighs ln((n + 1/2) / df), where df of the n
-    papers have it, so what sets papers apart counts. Few papers use the very words of the
-    attributes, so the vectors are widened by the papers' own: the mean of the nearest fifth is
-    added (Rocchio, 1971, with blind feedback), which brings in data sets, measures and other names
-    of the task. A score is 1 + 9 c / m, rounded, at most 10; m is the mean cosine c of the nearer
-    half. So it is relative to these papers: 8 is about three quarters of what the nearer half has.
+    The topic's title and the attributes (all of them) are each compared with title and abstract,
+    as vectors of weighted words. Words are the library's index terms without stop words
+    (`models.embedding.keywords`). Each word counts once and has the weight ln((n + 1/2) / df),
+    where df of the n papers contain it, so words that distinguish papers count most. Few papers
+    use the exact words of the attributes, so each vector is expanded: the mean vector of the
+    nearest fifth of the papers is added (Rocchio, 1971, with blind feedback), which brings in data
+    sets, measures and other names of the task. A score is 1 + 9 c / m, rounded, at most 10, where
+    m is the mean cosine c of the nearest half. So scores are relative to these papers: 8 is about
+    three quarters of the mean of the nearest half.
     """
 
     async def rank(
@@ -213,11 +216,11 @@ class WordRanker:
 
 
 def stems(text: str) -> frozenset[str]:
-    """Return the index terms of a text, without words that tell nothing."""
+    """Return the index terms of a text, without stop words."""
     return frozenset(telling(text))
 
 
-# Sets of words have no order that is the same in every process, so all sums are exact (fsum).
+# The order of a set of words differs between processes, so all sums are exact (fsum).
 def _unit(vector: Vector) -> Vector:
     length = sqrt(fsum(value * value for value in vector.values()))
     return {word: value / length for word, value in vector.items()} if length else {}
@@ -228,10 +231,10 @@ def _dot(one: Vector, other: Vector) -> float:
 
 
 def _widened(query: Vector, vectors: Sequence[Vector]) -> Vector:
-    """Return a query with the mean of the papers nearest to it added; none without a word."""
+    """Return a query plus the mean of the nearest papers; papers with cosine 0 are left out."""
     cosines = [_dot(query, vector) for vector in vectors]
     least = min(_nearest(cosines, _FIFTH), default=0.0)
-    # All that are as near as the last of them, so that the order of the papers does not matter.
+    # Ties with the last one are included, so that the order of the papers does not matter.
     near = [v for v, cosine in zip(vectors, cosines, strict=True) if cosine and cosine >= least]
     parts: dict[str, list[float]] = defaultdict(list)
     for vector in near:
@@ -242,7 +245,7 @@ def _widened(query: Vector, vectors: Sequence[Vector]) -> Vector:
 
 
 def _nearest(cosines: Sequence[float], parts: int) -> list[float]:
-    """Return the largest of so many parts, at least one cosine if there are any."""
+    """Return the largest 1/`parts` of the cosines, at least one if there are any."""
     return sorted(cosines, reverse=True)[: max(1, len(cosines) // parts)]
 
 
@@ -253,7 +256,7 @@ def _scores(cosines: Sequence[float]) -> list[int]:
 
 
 def _reason(queries: Sequence[Vector], vector: Vector) -> str:
-    """Name the words that add most to each cosine."""
+    """Return a reason that names the words that add most to each cosine."""
     said = []
     for name, query in zip(("topic", "attributes"), queries, strict=True):
         shared = sorted(query.keys() & vector.keys(), key=lambda w: (-query[w] * vector[w], w))

@@ -1,8 +1,9 @@
 """A survey of the literature before the first idea (Dolphin, arXiv 2501.03916, 3.1).
 
-Task attributes are taken from the topic, queries from both; the best hits widen the queries; and
-what was retrieved is scored, so that ideas start from papers on this task and not on its
-neighbours. Whatever a model gets wrong on the way has a plain substitute, and a note says so.
+The model derives task attributes from the topic, and queries from both. The best hits lead to
+more queries. The retrieved papers are scored, so that ideas start from papers on this task and
+not on neighbouring tasks. If a model reply is unusable, a simple substitute is used, and a note
+in the survey says so.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from hpcscientist.records.literature import (
     TaskAttributes,
 )
 
-# What a survey starts from and asks for where no model says it: the recipe's own words.
+# Attributes and queries from the recipe's own words, for use without a model's reply.
 
 _QUERY = 200  # characters
 
 
 def own_attributes(topic: Topic) -> TaskAttributes:
-    """Return what the recipe itself says of the task."""
+    """Return the task attributes as the recipe states them."""
     return TaskAttributes(
         inputs=topic.inputs.strip() or "not stated",
         outputs=topic.outputs.strip() or "not stated",
@@ -50,13 +51,13 @@ def own_attributes(topic: Topic) -> TaskAttributes:
 
 
 def own_queries(topic: Topic, attributes: TaskAttributes | None = None) -> tuple[str, ...]:
-    """Return queries that need no model: the title, then the attributes."""
+    """Return queries made without a model: the title, then the attributes."""
     of = attributes or own_attributes(topic)
     return distinct([topic.title, *of.other, of.outputs, of.inputs])
 
 
 def distinct(queries: Iterable[str], asked: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return queries, cleaned, each once and none that was asked; those without words go."""
+    """Return cleaned queries without repeats, those in `asked`, and those without words."""
     seen = {query.casefold() for query in asked}
     kept = []
     for text in queries:
@@ -67,9 +68,9 @@ def distinct(queries: Iterable[str], asked: Sequence[str] = ()) -> tuple[str, ..
     return tuple(kept)
 
 
-_PHRASE, _OTHERS = 300, 10  # characters, how many
-_ATTRIBUTES = 10  # as the prompt says
-_DEEPEST = 4  # times the papers wanted are looked at for abstracts that are long enough
+_PHRASE, _OTHERS = 300, 10  # characters of an attribute; how many other attributes
+_ATTRIBUTES = 10  # as in the prompt
+_DEEPEST = 4  # look at up to this multiple of the wanted papers for long enough abstracts
 _NOT_RANKED = "not ranked: literature.ranking is off"
 _BUILD = (
     "build one from papers on the topic with `hpcsci library build INPUT… --out DIR` and name it "
@@ -78,10 +79,10 @@ _BUILD = (
 
 
 class Surveyor:
-    """Surveys a library. `ideation` words the queries, `review` the attributes and scores.
+    """Surveys a library. `ideation` writes the queries; `review` the attributes and scores.
 
-    Where there is no model (None) its substitutes are used, and papers are scored by their words.
-    Every request is of SURVEY_ID, and nothing depends on the order in which replies come.
+    If a model is None, its substitutes are used, and papers are scored by their words. Every
+    request uses SURVEY_ID, and nothing depends on the order in which replies arrive.
     """
 
     def __init__(
@@ -99,13 +100,13 @@ class Surveyor:
     async def survey(self, topic: Topic) -> Survey:
         """Survey the literature on a topic.
 
-        A reply that cannot be used ends nothing, and neither does a library without hits. Raises
-        EndpointError and what else the model raises, and LibraryError for a damaged library.
+        Neither an unusable reply nor a library without hits is an error. Raises EndpointError and
+        whatever else the model raises, and LibraryError for a damaged library.
         """
         library = self._library
         if library is None:
             return _empty(topic, "", f"there is no library of papers; {_BUILD}")
-        # One that asks a service holds nothing at first and finds something all the same.
+        # A library that asks services may hold no papers and still find some.
         if not len(library) and not await self._search(library, own_queries(topic)[:1]):
             return _empty(topic, library.fingerprint, f"the library holds no papers; {_BUILD}")
         notes: list[str] = []
@@ -150,7 +151,7 @@ class Surveyor:
     async def _retrieve(
         self, library: Library, topic: Topic, attributes: TaskAttributes, notes: list[str]
     ) -> tuple[tuple[str, ...], tuple[Found, ...]]:
-        """Return the queries that were asked and what they found together."""
+        """Return the queries that were asked and the papers that they found together."""
         own = own_queries(topic, attributes)
         asked = await self._worded(1, topic, attributes, (), (), own, notes)
         found = await self._search(library, asked)
@@ -177,7 +178,7 @@ class Surveyor:
         substitutes: Sequence[str],
         notes: list[str],
     ) -> tuple[str, ...]:
-        """Return new queries by the model, or the substitutes."""
+        """Return new queries from the model, or else from the substitutes."""
         count = self._settings.queries
         if self._ideation is None:
             return distinct(substitutes, asked)[:count]
@@ -200,16 +201,16 @@ class Surveyor:
         return distinct(reply.queries, asked)[:count]
 
     async def _search(self, library: Library, queries: Sequence[str]) -> tuple[Found, ...]:
-        """Search for all queries and return the best papers of all together."""
-        # A thread, because an index on a shared file system, or a service, may take its time.
+        """Return the best papers over all queries."""
+        # In a thread: an index on a shared file system, or a service, may be slow.
         hits = {query: await asyncio.to_thread(self._hits, library, query) for query in queries}
         return merge(hits)[: self._settings.papers]
 
     def _hits(self, library: Library, query: str) -> list[Hit]:
-        """Return the best papers for a query whose abstracts have words enough.
+        """Return the best papers for a query whose abstracts have enough words.
 
-        There may be fewer than wanted: what is far down a list has little to do with the query,
-        and each hit costs the search an explanation, or a service pages.
+        There may be fewer than wanted: papers far down the list have little to do with the query,
+        and each hit costs an explanation in the index, or pages of a service.
         """
         limit, least = self._settings.papers, self._settings.abstract_words
         if not least:
@@ -279,7 +280,7 @@ def _ranked(
 
 
 def _in_order(fits: Sequence[Fit], papers: Sequence[RankedPaper]) -> tuple[RankedPaper, ...]:
-    """Those kept first, best first, those without scores last among them; ties as retrieved."""
+    """Return papers with the kept ones first, then by score, unscored last; ties as retrieved."""
 
     def order(place: int) -> tuple[bool, bool, float, float]:
         low, high = fits[place].worth or (0.0, 0.0)
@@ -302,7 +303,7 @@ def _note(instead: str, error: ModelError) -> str:
 
 
 class SurveyStage(Stage[Surveyor]):
-    """The survey, once a campaign."""
+    """The survey, once per campaign."""
 
     name = "survey"
     kinds = (
@@ -313,18 +314,18 @@ class SurveyStage(Stage[Surveyor]):
     reads_library = True
 
     def applies(self, settings: Settings, has_library: bool) -> bool:
-        """Return whether a survey is wanted and there is something to survey."""
+        """Return whether the settings ask for a survey and there is a library."""
         return settings.literature.survey and has_library
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks."""
+        """Return how many model calls of each kind to expect."""
         literature = expected.settings.literature
         ranked = literature.papers if literature.ranking else 0
         asked = 1 + literature.expansions
         return Calls.of("attributes", 1), Calls.of("queries", asked), Calls.of("rank", ranked)
 
     def open(self, means: Means) -> Surveyor:
-        """Return who surveys the campaign's library."""
+        """Return the surveyor of the campaign's library."""
         ideation, review = means.client("ideation"), means.client("review")
         return Surveyor(ideation, review, means.library, means.settings.literature)
 

@@ -1,1 +1,1 @@
-"""The indexes of a library: words, vectors, formulas and code; how they are kept and searched."""
+"""The indexes of a library, for words, vectors, formulas and code: building and searching them."""

@@ -1,8 +1,8 @@
-"""index.json: which files are the index of a library, and what they were made from.
+"""The catalogue, index.json: the files of a library's index, and what they were made from.
 
-Files are written first and under new names, the catalogue last, so a reader finds the index of
-before or of after a build, and a build that was killed has changed nothing. What catalogues
-before this one named is kept for a time: who opened them may still read it.
+A build writes files first, under new names, and the catalogue last. So a reader finds the index
+from before or after a build, and a build that was killed has changed nothing. Files that earlier
+catalogues named are kept for a time, for processes that have them open.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _CHUNK = 1 << 20
 
 
 class KeywordPart(Record):
-    """The keyword indexes: a folder, and how many positions left it since it was made whole.
+    """The keyword indexes: a folder, and how many positions were removed since it was rebuilt.
 
-    `content` is the fingerprint of what is indexed, `engine` the version of tantivy. `checksums`
-    are those of all its files, by name; earlier versions lack them.
+    `content` is the fingerprint of the indexed store, `engine` the version of tantivy. `checksums`
+    has those of all files, by name; earlier versions lack them.
     """
 
     folder: str
@@ -41,10 +41,10 @@ class KeywordPart(Record):
 
 
 class Block(Record):
-    """Vectors of some positions: `FILE.rows.npy` and `FILE.positions.npy`.
+    """The vectors of some positions: `FILE.rows.npy` and `FILE.positions.npy`.
 
-    `checksum` is that of the first, None where an earlier version wrote it; the second's name is
-    made from what it holds.
+    `checksum` is that of the first file, None if an earlier version wrote it. FILE contains a hash
+    of the positions.
     """
 
     file: str
@@ -53,10 +53,10 @@ class Block(Record):
 
 
 class VectorPart(Record):
-    """The vectors of papers. `embedder` is a fingerprint; `name` what people are told.
+    """The vectors of papers. `embedder` is a fingerprint, `name` the embedder's name for users.
 
-    `model` is the folder of a sentence-transformers model; else `latent` that of what was fitted
-    on the library, when it had `fitted_on` papers. `folder` holds the blocks.
+    `model` is the folder of a sentence-transformers model. Without one, `latent` is the folder of
+    what was fitted on the library when it had `fitted_on` papers. `folder` has the blocks.
     """
 
     folder: str
@@ -71,7 +71,7 @@ class VectorPart(Record):
 
 
 class Catalogue(Record):
-    """What index.json says."""
+    """The content of index.json."""
 
     version: int = VERSION
     keyword: KeywordPart
@@ -79,14 +79,14 @@ class Catalogue(Record):
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders that are in use."""
+        """The folders in use, relative to the index."""
         vectors = self.vectors
         named = (self.keyword.folder, *((vectors.folder, vectors.latent) if vectors else ()))
         return tuple(name for name in named if name)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The folders and blocks that are in use, below the index."""
+        """The folders and blocks in use, relative to the index."""
         vectors = self.vectors
         blocks = [f"{vectors.folder}/{block.file}" for block in vectors.blocks] if vectors else []
         return (*self.folders, *blocks)
@@ -100,21 +100,21 @@ class IndexPaths:
 
     @property
     def library(self) -> LibraryPaths:
-        """The paths of the library that it is of."""
+        """The paths of the indexed library."""
         return LibraryPaths(self.root.parent)
 
     @property
     def catalogue(self) -> Path:
-        """What says which files are the index."""
+        """The catalogue, which names the files of the index."""
         return self.root / "index.json"
 
     def path(self, name: str) -> Path:
-        """A folder or file that the catalogue names."""
+        """Return the path of a folder or file that the catalogue names."""
         return self.root / name
 
 
 def checksum(path: Path) -> int:
-    """Return the CRC-32 of a file, which tells what a disk or a copy changed. Raises OSError."""
+    """Return the CRC-32 of a file, to detect damage by a disk or a copy. Raises OSError."""
     value = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -123,7 +123,7 @@ def checksum(path: Path) -> int:
 
 
 def read(paths: IndexPaths) -> Catalogue | None:
-    """Return the catalogue; None without one. Raises LibraryError where it is damaged."""
+    """Return the catalogue; None without one. Raises LibraryError if it is damaged."""
     try:
         data = paths.catalogue.read_bytes()
         found = json.loads(data)
@@ -143,14 +143,14 @@ def read(paths: IndexPaths) -> Catalogue | None:
 
 
 def publish(paths: IndexPaths, new: Catalogue, last: Catalogue | None) -> None:
-    """Make a catalogue the current one; `last` is what was when the update began."""
+    """Make a catalogue the current one; `last` is the one from when the update began."""
     if last is not None:
         parts.retire(paths.library, (f"{paths.root.name}/{name}" for name in last.files))
     write_text(paths.catalogue, json.dumps(new.model_dump(), indent=1) + "\n")
 
 
 def sweep(paths: IndexPaths) -> None:
-    """Remove what is in no use: not now, and not kept of what was replaced."""
+    """Remove files that are neither in use now nor kept for readers of replaced indexes."""
     current = read(paths)
     kept = {name.removeprefix(f"{paths.root.name}/") for name in parts.kept(paths.library)}
     kept |= set(current.files) if current else set()
@@ -164,7 +164,7 @@ def sweep(paths: IndexPaths) -> None:
 
 
 def fix(paths: IndexPaths) -> str:
-    """Return what helps where an index is not as it was written."""
+    """Return the advice for a damaged index."""
     return f"make it anew: remove {paths.root}, then `hpcsci library build … --out " + (
         f"{paths.root.parent}`"
     )

@@ -1,4 +1,7 @@
-"""What is indexed of a library's rows: made by the processes that read, where they are there."""
+"""Turns a library's rows into indexed documents, and writes the next keyword indexes.
+
+If reader processes are running, they make the documents.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ from hpcscientist.literature.library.store import Store, open_store
 
 PAPERS, FORMULAS, SYMBOLS = "papers", "formulas", "symbols"
 _COLUMNS = {PAPERS: engine.OF_PAPER, FORMULAS: engine.OF_FORMULAS}
-_AT_ONCE = 256  # rows that a process is given
-_SHARES = 8  # that each process has at least, so that all end at about the same time
-_WORTH_SENDING = 32  # fewer rows are indexed sooner than sent
-_WORTH_STARTING = 4096  # the same where no process is running, which takes a second
+_AT_ONCE = 256  # rows per task of a process
+_SHARES = 8  # tasks per process at least, so that all end at about the same time
+_WORTH_SENDING = 32  # indexing fewer rows here is faster than sending them to a process
+_WORTH_STARTING = 4096  # the same if no process is running: starting one takes a second
 
 Documents = list[engine.Document]
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The documents of some rows, and about how many bytes they are."""
+    """The documents of some rows, and roughly how many bytes they have."""
 
     documents: Documents
     size: int
@@ -40,7 +43,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """The rows at some positions of a library of a fingerprint, to be made documents."""
+    """Work for a reader process: make documents of the rows at some positions of a library."""
 
     library: Path
     fingerprint: str
@@ -49,19 +52,19 @@ class Indexing:
     done: bool = False
 
     def outputs(self) -> Iterator[Indexed | Ended]:
-        """Make them. Raises LibraryError."""
+        """Yield the documents, then Ended. Raises LibraryError."""
         if not self.done:
             made = documents(_opened(self.library, self.fingerprint), self.name, self.positions)
             yield Indexed(made, sum(sum(map(len, terms.values())) for *_, terms in made))
         yield Ended("")
 
     def after(self, batches: int) -> Indexing:
-        """Return what is left when so many batches were given: there is one."""
+        """Return the rest of the work after some more batches; there is only one."""
         return replace(self, done=self.done or batches > 0)
 
 
 def documents(store: Store, name: str, positions: Positions) -> Documents:
-    """Return what is indexed of the rows at some positions."""
+    """Return the documents of the rows at some positions."""
     if name == SYMBOLS:
         found = store.symbols(positions)
         return [(at, 0, row.symbol_id, engine.symbol_terms(row)) for at, row in found]
@@ -78,7 +81,7 @@ def documents(store: Store, name: str, positions: Positions) -> Documents:
 def in_parts(
     store: Store, name: str, positions: Positions, pool: Pool | None
 ) -> Iterator[tuple[int, Documents]]:
-    """Yield the same in parts, in order, each with the number of its positions."""
+    """Yield like `documents`, in parts and in order, each with its number of positions."""
     least = _WORTH_SENDING if pool is not None and pool.running else _WORTH_STARTING
     if pool is None or len(positions) < least:
         for part in _parted(positions, _AT_ONCE):
@@ -93,7 +96,7 @@ def in_parts(
         if isinstance(output, Indexed):
             given = True
             yield len(work.positions), output.documents
-        elif isinstance(output, Lost) and not given:  # whatever it was: here it is told
+        elif isinstance(output, Lost) and not given:  # do it here, where an error is raised
             yield len(work.positions), documents(store, name, work.positions)
         else:
             given = False
@@ -105,14 +108,14 @@ def _parted(positions: Positions, count: int) -> Iterable[Positions]:
 
 @lru_cache(maxsize=1)
 def _opened(library: Path, fingerprint: str) -> Any:
-    """Return a library that stays open; another one once it has another `fingerprint`."""
+    """Return a library, cached as long as its `fingerprint` is the same."""
     return open_store(library)
 
 
-# Keyword indexes are written: the next to the last one, and then in its place by a rename.
+# Writing keyword indexes: each in a new folder, which gets its final name last.
 
-# Papers that left still count in how rare a word is, until the index is made anew. A small one
-# is made anew at once; a large one when a tenth of it has gone.
+# Removed papers still count in how rare a word is, until the index is rebuilt. A small index is
+# rebuilt at once, a large one when a tenth of its papers was removed.
 _SMALL = 20_000
 _GONE = 0.1
 
@@ -126,10 +129,11 @@ def update(
     told: Told,
     pool: Pool | None = None,
 ) -> KeywordPart:
-    """Return keyword indexes of what is in the store, written below `paths`; a new folder.
+    """Write keyword indexes of the store to a new folder below `paths`, and return their part.
 
-    `part` are those of before, which stay as they are. `told` hears of which, how many are
-    done, and of how many; `pool` has processes that may help. Raises LibraryError, OSError.
+    `part` are the previous indexes, which do not change. `told` is called with the name of an
+    index, the number of rows done, and the total; `pool` has processes that may help. Raises
+    LibraryError, OSError.
     """
     usable = part is not None and part.engine == _engine() and whole(paths, part)
     last = part if usable else None
@@ -168,7 +172,7 @@ def update(
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What has to be done with an index; without `goes_on` it is made anew."""
+    """The changes to an index; it is rebuilt unless `goes_on`. `left` counts removed positions."""
 
     goes_on: bool
     gone: Positions
@@ -177,7 +181,7 @@ class _Change:
 
 
 def _change(old: Positions, new: Positions, left: int) -> _Change:
-    # Each stands once in both, and what looks whether it does imports NumPy's masked arrays.
+    # Positions are unique in both. NumPy's own check for that would import masked arrays.
     gone = np.setdiff1d(old, new, assume_unique=True)
     left += len(gone)
     too_many = (len(gone) > 0 and len(old) < _SMALL) or left > _GONE * len(old)
@@ -196,7 +200,7 @@ def _stored(name: str) -> list[str]:
 
 
 def indexed(paths: IndexPaths, part: KeywordPart, name: str) -> Positions:
-    """Return the positions that are indexed: of `papers.npy` or `symbols.npy`."""
+    """Return the indexed positions, from `papers.npy` or `symbols.npy`."""
     path = paths.path(part.folder) / name
     try:
         found: Positions = np.load(path, allow_pickle=False)
@@ -206,9 +210,9 @@ def indexed(paths: IndexPaths, part: KeywordPart, name: str) -> Positions:
 
 
 def check(paths: IndexPaths, part: KeywordPart) -> None:
-    """Raise LibraryError where a file is not as it was written.
+    """Raise LibraryError if the checksum of a file is wrong.
 
-    Tantivy believes what it reads, and finds the wrong papers or panics.
+    Tantivy does not check what it reads: it would find the wrong papers or panic.
     """
     folder = paths.path(part.folder)
     for name, written in part.checksums.items():
@@ -222,7 +226,7 @@ def check(paths: IndexPaths, part: KeywordPart) -> None:
 
 
 def whole(paths: IndexPaths, part: KeywordPart) -> bool:
-    """Whether the indexes are known to be as they were written, and can be opened."""
+    """Return whether the indexes have correct checksums and can be opened."""
     if not part.checksums:
         return False
     try:
@@ -237,7 +241,7 @@ def whole(paths: IndexPaths, part: KeywordPart) -> bool:
 
 
 def _positions(paths: IndexPaths, part: KeywordPart | None, name: str) -> Positions:
-    """Return what is indexed; nothing where that cannot be told: then all is indexed anew."""
+    """Return the indexed positions; none if unreadable, so that everything is indexed again."""
     if part is None:
         return np.empty(0, dtype=np.int64)
     try:
@@ -256,7 +260,7 @@ def _prepare(place: Path, last: Path | None) -> None:
 def _documents(
     store: Store, name: str, positions: Positions, told: Told, pool: Pool | None
 ) -> Iterator[engine.Document]:
-    """Yield what is indexed of the rows at some positions."""
+    """Yield the documents of the rows at some positions, and report progress to `told`."""
     done = 0
     for count, found in in_parts(store, name, positions, pool):
         yield from found

@@ -1,9 +1,9 @@
-"""Tantivy's indexes as files: how one is made, written and opened, whatever the file system.
+"""Makes, writes and opens tantivy's indexes on any file system, and extracts the indexed terms.
 
-To open an index tantivy makes lock files beside it and calls flock, also to read. A library
-may lie on a file system that is read-only or has no flock (Lustre and some NFS without their
-mount options). So what is searched is a view: a folder of links in this machine's folder for
-temporary files, which is gone as soon as the index is open; tantivy has its files mapped by then.
+Even to open an index for reading, tantivy makes lock files beside it and calls flock. A library may
+be on a file system that is read-only or has no flock (Lustre and some NFS without their mount
+options). So searches use a view: a folder of links in this machine's temporary folder. It is
+removed as soon as the index is open, since tantivy has its files mapped by then.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from hpcscientist.models.embedding.keywords import identifiers, joined, pieces, 
 from hpcscientist.records.literature import Paper, Symbol
 
 POSITION = "position"
-PARTIAL = ".partial-"  # how the names of folders begin that are being written
+PARTIAL = ".partial-"  # prefix of folders that are being written
 _TOKENIZER = "spaces"
 _HEAP = 64 * 2**20  # bytes of terms in memory before they are written as a segment
 _ATTEMPTS = 200  # to remove a view
 Document = tuple[int, int, str, Mapping[str, str]]  # position, number, label, terms of fields
-LOCK = ".lock"  # how the names of files end that say only who writes
-_OWN = ("meta.json", ".managed.json")  # what tantivy replaces; all else is written once
+LOCK = ".lock"  # suffix of tantivy's lock files
+_OWN = ("meta.json", ".managed.json")  # tantivy replaces these; all other files are written once
 
 
 def schema(fields: Iterable[str]) -> Any:
-    """Return the schema of documents with text fields, a position, and words to keep as they are.
+    """Return the schema of documents with text fields, a position, a number and a label.
 
-    `label` orders documents of equal score, and `number` tells those of one position apart.
+    `label` orders documents with equal scores, and `number` distinguishes those of one position.
     """
     import tantivy  # noqa: PLC0415 (heavy)
 
@@ -60,7 +60,7 @@ def write(
     removed: Iterable[int],
     added: Iterable[Document],
 ) -> None:
-    """Bring the index in `folder`, empty or not, up to date.
+    """Remove and add documents in the index in `folder`, which may be empty.
 
     `removed` are positions. One thread writes, so documents keep their order. Raises OSError,
     ValueError.
@@ -73,7 +73,7 @@ def write(
     try:
         _write(index, removed, added)
     except ValueError as error:
-        # Of a full disk that its own thread met tantivy says only that the writer was killed.
+        # If tantivy's own thread hits a full disk, tantivy only reports that the writer was killed.
         if "os error" not in str(error) and shutil.disk_usage(folder).free < _HEAP:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise
@@ -99,14 +99,14 @@ def _write(index: Any, removed: Iterable[int], added: Iterable[Document]) -> Non
 
 
 def open_view(folder: Path) -> tuple[Any, Any]:
-    """Return an index as (schema, searcher), as it is now. Raises LibraryError."""
+    """Return an index as (schema, searcher), in its current state. Raises LibraryError."""
     import tantivy  # noqa: PLC0415 (heavy)
 
     try:
         with _view() as view, reading(folder):
             _link(folder, view, os.symlink)
             index = tantivy.Index.open(str(view))
-            index.config_reader("manual")  # nothing watches the view, which is about to go
+            index.config_reader("manual")  # no file watcher: the view is about to be removed
             index.reload()
             return index.schema, index.searcher()
     except OSError as error:
@@ -120,9 +120,9 @@ def open_view(folder: Path) -> tuple[Any, Any]:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """Have what tantivy says of a damaged index be a LibraryError. OSErrors of files pass.
+    """Turn tantivy's errors for a damaged index into LibraryError; OSErrors of files pass.
 
-    Where it panics, what is raised is no Exception.
+    A panic in tantivy raises a BaseException that is not an Exception.
     """
     try:
         yield
@@ -136,12 +136,12 @@ def reading(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _view() -> Iterator[Path]:
-    """Give an empty folder that is gone afterwards."""
+    """Yield an empty folder, and remove it afterwards."""
     view = Path(tempfile.mkdtemp(prefix="hpcsci-index-"))
     try:
         yield view
     finally:
-        # Tantivy's first reader, given up by now, may be about to make its lock file there.
+        # Tantivy's first reader, which is no longer used, may still make its lock file there.
         for _ in range(_ATTEMPTS):
             shutil.rmtree(view, ignore_errors=True)
             if not view.exists():
@@ -150,21 +150,21 @@ def _view() -> Iterator[Path]:
 
 
 def copy_index(source: Path, target: Path) -> None:
-    """Make `target` an index that can be written, of the same content; `source` stays as it is."""
+    """Make `target` a writable index with the same content; `source` does not change."""
     target.mkdir()
     _link(source, target, _link_or_copy)
 
 
 @contextmanager
 def workplace(near: Path) -> Iterator[Path]:
-    """Give an empty folder in which an index can be written; it is gone afterwards.
+    """Yield an empty folder in which an index can be written, and remove it afterwards.
 
-    It is in `near`, so that it can be renamed, or where flock is missing there, in this machine's
-    folder for temporary files.
+    It is in `near`, so that it can be renamed, or in this machine's temporary folder if `near` has
+    no flock.
     """
     outer = tempfile.mkdtemp(prefix=PARTIAL, dir=near if _has_flock(near) else None)
     try:
-        place = Path(outer, "index")  # made as the user's mask has it, unlike the outer one
+        place = Path(outer, "index")  # permissions by the umask, unlike the outer folder
         place.mkdir()
         yield place
     finally:
@@ -172,7 +172,7 @@ def workplace(near: Path) -> Iterator[Path]:
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename a folder; over file systems by a copy that gets its name last. Raises OSError."""
+    """Rename a folder; across file systems, copy it and rename the copy. Raises OSError."""
     for file in [p for p in source.rglob(".tantivy-*.lock") if p.is_file()]:
         file.unlink()
     shutil.rmtree(target, ignore_errors=True)
@@ -184,7 +184,7 @@ def move(source: Path, target: Path) -> None:
     mode = source.stat().st_mode & 0o666
     for path in [p for p in source.rglob("*") if p.is_file()]:
         if path.name in _OWN:
-            path.chmod(mode)  # tantivy makes them for its own user alone
+            path.chmod(mode)  # tantivy makes them readable only by their owner
         _sync(path)
     source.rename(target)
     _sync(target.parent)
@@ -215,7 +215,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _has_flock(folder: Path) -> bool:
-    """Try it, since only that tells."""
+    """Return whether flock works in a folder, by trying it."""
     with tempfile.TemporaryFile(dir=folder) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -232,13 +232,13 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# The terms of papers, formulas and symbols, field by field, and how much each field counts.
+# The terms of papers, formulas and symbols, field by field, and the weight of each field.
 #
-# A field's terms are joined by spaces: the index only splits there, so that what is a term is
-# said in one place, `hpcscientist.models.embedding.keywords`, for the index and the query alike.
+# A field's terms are joined by spaces, and the index only splits there. So one place,
+# `hpcscientist.models.embedding.keywords`, defines the terms of both the index and the queries.
 
-# A word in a title tells more of a paper than one in its abstract, and that more than one among
-# ten thousand; the weights of BM25 are multiplied by these.
+# A word in a title says more about a paper than one in its abstract, and that more than one among
+# ten thousand in its text; BM25 weights are multiplied by these factors.
 PAPERS: Mapping[str, float] = MappingProxyType({"title": 2.0, "abstract": 1.0, "body": 0.5})
 FORMULAS: Mapping[str, float] = MappingProxyType({"context": 2.0, "formula": 1.0, "title": 0.5})
 SYMBOLS: Mapping[str, float] = MappingProxyType(
@@ -249,14 +249,14 @@ Row = Mapping[str, Any]
 OF_PAPER = ("paper_id", "title", "abstract", "sections")
 OF_FORMULAS = ("paper_id", "title", "formulas")
 OF_VECTOR = ("paper_id", "title", "abstract")
-SPELLING = "spelling"  # a field of papers that is not searched: title words as they are written
+SPELLING = "spelling"  # a field of papers that queries do not search: title words as written
 
-_BODY = 200_000  # characters of a paper that are indexed; a long article has half of them
+_BODY = 200_000  # characters of a paper that are indexed, twice as many as a long article has
 _CODE = 10_000
-_READ = 4000  # of a paper that become its vector: more than models read
+_READ = 4000  # characters of a paper that are embedded, more than models read
 _GREEK = re.compile(r"GREEK (?:SMALL|CAPITAL) LETTER (?:FINAL )?(\w+)")
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-# Commands that say how a formula looks and nothing of what it says.
+# Commands for the look of a formula, without meaning.
 _LOOKS_TEXT = (
     "left right big bigg Big Bigg mathrm mathbf mathcal mathbb mathit text textbf textit rm bf "
     "quad qquad displaystyle limits nolimits label nonumber begin end aligned align array "
@@ -285,7 +285,7 @@ _SIGNS = {
 
 
 def paper_terms(paper: Row) -> dict[str, str]:
-    """Return the terms of a paper's fields; of a row, OF_PAPER are asked for."""
+    """Return the terms of a paper's fields; the row needs the columns OF_PAPER."""
     return {
         "title": joined(paper["title"]),
         "abstract": joined(paper["abstract"]),
@@ -295,7 +295,7 @@ def paper_terms(paper: Row) -> dict[str, str]:
 
 
 def formula_terms(formula: Row, title: str) -> dict[str, str]:
-    """Return the terms of a formula's fields: itself, what is said of it, and its paper's title."""
+    """Return the terms of a formula's fields: the formula, its context, and its paper's title."""
     return {
         "formula": " ".join(formula_words(formula["text"])),
         "context": joined(f"{formula['section']}\n{formula['context']}"),
@@ -319,12 +319,12 @@ def formula_words(text: str) -> list[str]:
     `\\alpha` and α are one term, and so are `\\sum` and ∑.
     """
     names = (name.removeprefix("var") for name in _COMMAND.findall(text) if name not in _LOOKS)
-    rest = unicodedata.normalize("NFKC", _COMMAND.sub(" ", text))  # italic letters are letters
+    rest = unicodedata.normalize("NFKC", _COMMAND.sub(" ", text))  # italic letters become plain
     return words(f"{' '.join(names)} {rest.translate(_NAMES)}".replace("_", " "))
 
 
 def body(paper: Paper) -> str:
-    """Return the text of a paper's sections, as much as is indexed."""
+    """Return the text of a paper's sections, up to the indexed length."""
     return _beginning((section.heading, section.text) for section in paper.sections)
 
 
@@ -340,9 +340,9 @@ def _beginning(sections: Iterable[tuple[str, str]]) -> str:
 
 
 def vector_texts(store: Store, positions: Positions) -> Iterator[tuple[int, str, str]]:
-    """Yield position, id, and what of a paper becomes its vector.
+    """Yield position, id, and the text to embed for each paper.
 
-    That is title and abstract, or how its text begins.
+    The text is title and abstract, or the beginning of the body if there is no abstract.
     """
     for position, row in store.rows(positions, OF_VECTOR):
         text = row["abstract"] or body(store.paper_at(position))
@@ -350,7 +350,7 @@ def vector_texts(store: Store, positions: Positions) -> Iterator[tuple[int, str,
 
 
 class _Names(dict[int, str]):
-    """Signs by name: Greek letters and operators as LaTeX calls them, others as they are."""
+    """A translation table that names Greek letters and operators as in LaTeX; others stay."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)

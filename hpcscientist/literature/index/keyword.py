@@ -1,10 +1,9 @@
-"""Search by words: tantivy finds, and every hit's score is told term by term and field by field.
+"""Search by words with tantivy; every hit's score is explained by term and field.
 
-The score is BM25 (Robertson and Zaragoza 2009; k1 1.2, b 0.75) summed over fields with a weight
-each. Tantivy adds up in float32, in an order of its own; here what it says of each term is added
-up again in float64, in one order. So the same paper has the same score however the index came
-about, papers with the same score are told apart by their id, and the weights of an explanation
-add up to the score.
+The score is BM25 (Robertson and Zaragoza 2009; k1 1.2, b 0.75), summed over fields with a weight
+each. Tantivy sums in float32, in an order of its own; this module sums the weights of the terms
+again in float64, in a fixed order. So a paper has the same score however the index was built,
+papers with equal scores are ordered by id, and the weights of an explanation add up to the score.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from hpcscientist.literature.library.store import Store
 from hpcscientist.models.embedding.keywords import STOP, pieces, spans, stems, telling, words
 from hpcscientist.records.literature import Paper
 
-MOST_TERMS = 64  # of a query: the rarest; an abstract as a query has about as many
-_MARGIN = 32  # hits more than asked for, so that those of one score are told apart by their ids
-_CLOSE = 2e-5  # of two scores: what adding up in float32 may get wrong, with room
-_EXPLAINED = 256  # hits at most that are told apart by exact scores at the end of a list
+MOST_TERMS = 64  # the rarest terms of a query are used; an abstract as a query has about as many
+_MARGIN = 32  # extra hits, so that hits with equal scores can be ordered by id
+_CLOSE = 2e-5  # relative error of a float32 sum, with a margin
+_EXPLAINED = 256  # at most this many extra hits get exact scores at the end of a list
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a term adds to a document's score in a field."""
+    """The contribution of a term in a field to a document's score."""
 
     term: str
     field: str
@@ -51,7 +50,7 @@ class Found:
 
 
 class KeywordIndex:
-    """One index, open. Any thread may search. Raises LibraryError if it cannot be opened."""
+    """One open index. Any thread may search. Raises LibraryError if it cannot be opened."""
 
     def __init__(self, folder: Path, boosts: Mapping[str, float]) -> None:
         self._folder, self._boosts = folder, boosts
@@ -63,7 +62,7 @@ class KeywordIndex:
     def search(self, terms: Sequence[str], limit: int) -> list[Found]:
         """Return at most `limit` documents with any of the terms, the best first.
 
-        Raises LibraryError where the index turns out to be damaged.
+        Raises LibraryError if the index turns out to be damaged.
         """
         with self._reading():
             chosen = self._chosen(terms)
@@ -74,9 +73,9 @@ class KeywordIndex:
         return sorted(found, key=_rank)[:limit]
 
     def near(self, field: str, word: str, limit: int) -> list[int]:
-        """Return positions of documents with a word in a field that is like another one.
+        """Return positions of documents with a word in a field that is spelled like `word`.
 
-        One letter is wrong, missing, too many or swapped with the next; two in a long word.
+        One letter may be wrong, missing, extra or swapped with the next; two in a long word.
         """
         import tantivy  # noqa: PLC0415 (heavy)
 
@@ -87,13 +86,13 @@ class KeywordIndex:
             return [self._stored(address)[0] for _, address in hits]
 
     def knows(self, term: str) -> bool:
-        """Whether any document has a term."""
+        """Return whether any document has a term."""
         with self._reading():
             return any(self._searcher.doc_freq(field, term) for field in self._boosts)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raise LibraryError where the index turns out to be damaged."""
+        """Raise LibraryError if the index turns out to be damaged."""
         try:
             with engine.reading(self._folder):
                 yield
@@ -101,7 +100,7 @@ class KeywordIndex:
             raise engine.unreadable(self._folder, error) from error
 
     def _chosen(self, terms: Sequence[str]) -> list[tuple[str, str, Any]]:
-        """Return term, field and query of each term in each field that has it."""
+        """Return (term, field, query) for each of the rarest terms and each field that has it."""
         import tantivy  # noqa: PLC0415 (heavy)
 
         counts = {
@@ -124,7 +123,7 @@ class KeywordIndex:
         ]
 
     def _candidates(self, query: Any, limit: int) -> list[tuple[Any, int, int, str]]:
-        """Return address, position, number and label of all that may be among the best."""
+        """Return (address, position, number, label) of all hits that may be among the best."""
         wanted, most = limit + _MARGIN, max(1, len(self))
         while True:
             hits = self._searcher.search(query, min(wanted, most), count=False).hits
@@ -135,7 +134,7 @@ class KeywordIndex:
             least = hits[limit - 1][0] * (1 - _CLOSE)
             hits = [hit for hit in hits if hit[0] >= least]
         found = [(score, address, *self._stored(address)) for score, address in hits]
-        if len(found) > limit + _EXPLAINED:  # many of one score: a common word in short titles
+        if len(found) > limit + _EXPLAINED:  # many equal scores: a common word in short titles
             found.sort(key=lambda hit: (-float(f"{hit[0]:.4g}"), hit[4], hit[3]))
         return [hit[1:] for hit in found[: limit + _EXPLAINED]]
 
@@ -152,7 +151,7 @@ class KeywordIndex:
     def _weight(self, query: Any, address: Any) -> float | None:
         try:
             told = query.explain(self._searcher, address)
-        except ValueError:  # the document does not have it
+        except ValueError:  # the document does not have the term in this field
             return None
         return float(json.loads(told.to_json())["value"])
 
@@ -175,15 +174,15 @@ def _rank(found: Found) -> tuple[float, str, int]:
     return -found.score, found.label, found.number
 
 
-# Words of the library that are written like words it does not know.
+# Suggestions: words of the library that are spelled like unknown words of a query.
 
-_WORDS = 8  # of a query that are looked at
-_PAPERS = 5  # that are looked into for a word
-_SHORTEST = 3  # letters of a word that is looked at
+_WORDS = 8  # unknown words of a query to look at
+_PAPERS = 5  # papers to search for a similar word
+_SHORTEST = 3  # letters of a word to look at
 
 
 def suggest(query: str, papers: KeywordIndex, store: Store) -> tuple[str, ...]:
-    """Return a word for each of the query's words that no paper has, where one is near."""
+    """Return a similar word for each of the query's words that no paper has, if there is one."""
     written = list(dict.fromkeys(pieces(query)))
     unknown = [
         word
@@ -195,7 +194,7 @@ def suggest(query: str, papers: KeywordIndex, store: Store) -> tuple[str, ...]:
 
 
 def _nearest(word: str, papers: KeywordIndex, store: Store) -> str:
-    """Return the nearest of the words of titles that have one near; "" if none does."""
+    """Return the title word that is spelled most like `word`; "" if none is similar."""
     there: dict[str, None] = {}
     for position in papers.near(SPELLING, word, _PAPERS):
         if position in store.positions:
@@ -204,16 +203,17 @@ def _nearest(word: str, papers: KeywordIndex, store: Store) -> str:
     return close[0] if close else ""
 
 
-# The place in a paper that fits a query best, for people to see.
+# Snippets: the passage of a paper that fits a query best, for users.
 
 WIDTH = 200  # characters
-_BODY = 20_000  # of a paper's text that is looked at where its abstract has none of the words
+_BODY = 20_000  # characters of the text to look at if the abstract has none of the words
 
 
 def snippet(paper: Paper, query: str, width: int = WIDTH) -> str:
-    """Return a piece of a paper's text with as many different words of a query as possible.
+    """Return a passage of a paper with as many different words of a query as possible.
 
-    From the abstract if it has any of them, else from the text, else how the abstract begins.
+    It is from the abstract if that has any of the words, else from the text. If neither has, it is
+    the beginning of the abstract.
     """
     wanted = frozenset(telling(query) or words(query))
     for text in (paper.abstract, body(paper)[:_BODY]):
@@ -224,7 +224,7 @@ def snippet(paper: Paper, query: str, width: int = WIDTH) -> str:
 
 
 def _best(text: str, wanted: frozenset[str], width: int) -> str:
-    """Return the piece with the most different words; the first on a tie; "" without any."""
+    """Return the passage with the most different words, the first on a tie; "" without any."""
     hits = [(start, end, terms & wanted) for start, end, terms in spans(text) if terms & wanted]
     best, most, first = 0, 0, 0
     for last, (_, end, _) in enumerate(hits):
@@ -237,7 +237,7 @@ def _best(text: str, wanted: frozenset[str], width: int) -> str:
 
 
 def _cut(text: str, start: int, width: int) -> str:
-    """Return `width` characters around what begins at `start`, with whole words at the ends."""
+    """Return about `width` characters around position `start`, cut between words."""
     begin = max(0, min(start - width // 4, len(text) - width))
     if begin:
         space = text.find(" ", begin, start)

@@ -1,7 +1,7 @@
-"""The vectors of papers as files: float32 rows, mapped into memory, and whose they are.
+"""The vectors of papers: float32 rows in files, mapped into memory, with their positions.
 
-They lie in blocks, each written whole and never changed, and named after the positions in it.
-So a build that was killed finds the blocks that it had written, and goes on behind them.
+Vectors are stored in blocks. A block is written atomically, never changed, and named after a hash
+of its positions. So the next build after a kill finds the finished blocks and continues after them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hpcscientist.models.embedding.sentences import SentenceEmbedder
 from hpcscientist.models.embedding.vectors import Top
 from hpcscientist.ports import Embedder
 
-ROWS = 8192  # of a full block: some minutes' work of a language model without a GPU
+ROWS = 8192  # rows of a full block: a language model without a GPU needs some minutes for them
 _AT_ONCE = 1024  # texts that are read and embedded together
 
 Rows = npt.NDArray[np.float32]
@@ -38,7 +38,7 @@ Rows = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A paper that a search by vectors found."""
+    """A paper that a search by vectors found, with its cosine."""
 
     position: int
     cosine: float
@@ -57,7 +57,7 @@ class Vectors:
         return len(self.positions)
 
     def nearest(self, vector: Rows, k: int) -> list[Near]:
-        """Return the `k` papers nearest to a vector, by an exact search; none for zeros."""
+        """Return the `k` papers nearest to a vector, by exact search; none for a zero vector."""
         if not len(self.positions) or not vector.any():
             return []
         search = Top(vector[None, :], k)
@@ -70,7 +70,7 @@ class Vectors:
         ]
 
     def take(self, positions: Positions) -> dict[int, Rows]:
-        """Return the rows of those positions, which are ascending, that are here."""
+        """Return the rows of the given positions that exist here; `positions` is ascending."""
         found: dict[int, Rows] = {}
         for here, rows in self._blocks:
             for place in np.flatnonzero(among(positions, here)):
@@ -85,10 +85,10 @@ def update(
     embed: Callable[[Sequence[int]], Rows],
     progress: Callable[[int], None],
 ) -> VectorPart:
-    """Return a part that holds the vectors of exactly the `wanted` positions, written to disk.
+    """Write the vectors of exactly the `wanted` positions to disk, and return their part.
 
-    `part` is what is there; `embed` returns the vectors of positions; `progress` is told how
-    many there are so far. Raises what `embed` raises, OSError and LibraryError.
+    `part` has the existing vectors; `embed` returns the vectors of positions; `progress` is called
+    with the number done so far. Raises what `embed` raises, OSError and LibraryError.
     """
     old, known = Vectors(paths, part), {block.file: block for block in part.blocks}
     paths.path(part.folder).mkdir(exist_ok=True)
@@ -107,7 +107,7 @@ def update(
 
 
 def among(positions: Positions, asked: Positions) -> npt.NDArray[np.bool_]:
-    """Tell of each position whether it is among others, which are ascending."""
+    """Return for each position in `asked` whether it is in `positions`, which is ascending."""
     if not len(positions):
         return np.zeros(len(asked), dtype=np.bool_)
     places = np.searchsorted(positions, asked).clip(max=len(positions) - 1)
@@ -116,7 +116,7 @@ def among(positions: Positions, asked: Positions) -> npt.NDArray[np.bool_]:
 
 
 def divided(paths: IndexPaths, part: VectorPart, wanted: Positions) -> list[Positions]:
-    """Return the positions of each block to be: full ones stay, what is new goes to the end."""
+    """Return the positions of each future block: blocks mostly in use stay, new ones follow."""
     kept, rest = [], np.empty(0, dtype=np.int64)
     seen: list[Positions] = []
     for block in part.blocks:
@@ -128,7 +128,8 @@ def divided(paths: IndexPaths, part: VectorPart, wanted: Positions) -> list[Posi
         else:
             rest = np.concatenate([rest, here])
     there = np.concatenate([np.empty(0, dtype=np.int64), *seen])
-    new = np.setdiff1d(wanted, there, assume_unique=True)  # see `writing`: masked arrays
+    # NumPy's own check for unique positions would import masked arrays.
+    new = np.setdiff1d(wanted, there, assume_unique=True)
     rest = np.sort(np.concatenate([rest, new]))
     if kept and len(rest) and len(kept[-1]) < ROWS:
         rest = np.sort(np.concatenate([kept.pop(), rest]))
@@ -204,11 +205,11 @@ def _npy(array: npt.NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-# Opens what a library's vectors were made by, to make the vector of a query.
+# Opening the embedder that made a library's vectors, to embed a query.
 
 
 def open_embedder(paths: IndexPaths, part: VectorPart, given: Embedder | None) -> Embedder:
-    """Return what the vectors were made by. Raises LibraryError."""
+    """Return the embedder that made the vectors, `given` if it is that one. Raises LibraryError."""
     if given is not None and given.fingerprint == part.embedder:
         return given
     try:
@@ -236,37 +237,37 @@ def _current(paths: IndexPaths) -> VectorPart | None:
     return current.vectors if current else None
 
 
-# What latent semantic analysis learns from a library, and when it learns anew.
+# Latent semantic analysis: fitting it on a library, and deciding when to fit it again.
 
-# What is learnt from a small library is learnt again at every change, from a large one when it
-# has doubled or halved: all vectors are made anew then.
+# A model of a small library (in papers) is fitted again at every change, that of a large one when
+# the library has doubled or halved. All vectors are then computed again.
 SMALL = 2000
 
 
 def learn(
     store: Store, paths: IndexPaths, last: VectorPart | None, tell: Callable[[int, int], None]
 ) -> tuple[str, int, LatentEmbedder]:
-    """Return what was learnt from a library: its folder, from how many papers, and itself.
+    """Return the model fitted on a library: its folder, the library's papers then, the embedder.
 
-    It is learnt now where there is none, it is damaged, or the library has outgrown it; `tell`
-    hears of how many papers of how many are read. Raises OSError.
+    It is fitted now if there is none, it is damaged, or the library has outgrown it. `tell` is
+    called with the number of papers read and the total. Raises OSError.
     """
     sample = _sample(store.positions)
     name = f"latent-{_digest(store, sample)}"
-    known = [(name, len(store.positions))]  # learnt before: others may have it open
+    known = [(name, len(store.positions))]  # if fitted earlier; other processes may have it open
     if last is not None and last.latent and not _outgrown(store, last):
         known.insert(0, (last.latent, last.fitted_on))
     for folder, fitted_on in known:
         try:
             return folder, fitted_on, LatentEmbedder(paths.path(folder))
-        except ModelError:  # not there, or damaged
+        except ModelError:  # missing or damaged
             pass
 
     read = []
     for done, (_, paper_id, text) in enumerate(vector_texts(store, sample), start=1):
         read.append((paper_id, text))
         tell(done, len(sample))
-    # In an order of their own: what is learnt depends on it, and positions on how they came in.
+    # Sorted, because the fit depends on the order, and positions on the order of the inputs.
     made = latent.fit([text for _, text in sorted(read)], paths.path(name))
     return name, len(store.positions), made
 
@@ -279,7 +280,7 @@ def _outgrown(store: Store, last: VectorPart) -> bool:
 
 
 def _sample(positions: Positions) -> Positions:
-    """Return as many positions as are learnt from, drawn from a seed."""
+    """Return the positions to fit on: all, or a sample drawn with a fixed seed."""
     if len(positions) <= latent.SAMPLE:
         return positions
     chosen = np.random.default_rng(0).choice(len(positions), latent.SAMPLE, replace=False)

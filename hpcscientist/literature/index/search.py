@@ -1,4 +1,4 @@
-"""A library is opened and searched: by words, by vectors, by both."""
+"""Opens a library and searches it by words, by vectors, or by both."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from hpcscientist.records.literature import (
     Why,
 )
 
-# Two rankings are made one by reciprocal rank fusion.
+# Merging two rankings by reciprocal rank fusion.
 #
-# Ranks forget how good a hit was, and a search for words ranks everything that shares one common
-# word with the query. So a hit by words counts in the sum only if it has half the score of the
-# best one; weaker ones stand behind all others. On papers whose task is known that keeps the
-# combination as good as the better of the two (`benchmarks retrieval`); without it, it lies
-# half-way between them.
+# A rank does not show how good a hit is, and a search by words ranks everything that shares one
+# common word with the query. So a hit by words counts in the sum only if it has at least half the
+# score of the best one; weaker ones come after all others. On papers whose task is known, the
+# combination is then as good as the better ranking (`benchmarks retrieval`); without this rule, it
+# lies half-way between them.
 
 STRONG = 0.5  # of the best hit's score
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A paper, its score and rank in each search, from 1; None where that did not find it."""
+    """A paper, its score, and its rank in each search, from 1; None if that did not find it."""
 
     position: int
     score: float
@@ -57,8 +57,8 @@ class Ranked:
 def fuse(words: Sequence[tuple[int, float]], vectors: Sequence[int]) -> list[Ranked]:
     """Return all papers of both rankings, the best first.
 
-    `words` are positions and scores, `vectors` positions, both the best first. On a tie the
-    better rank by words decides, then the better by vectors.
+    `words` has positions and scores, `vectors` positions, both the best first. On a tie, the better
+    rank by words decides, then the better rank by vectors.
     """
     by_words = {position: rank for rank, (position, _) in enumerate(words, start=1)}
     by_vectors = {position: rank for rank, position in enumerate(vectors, start=1)}
@@ -82,19 +82,18 @@ def _order(found: Ranked) -> tuple[float, float, float]:
 
 H = TypeVar("H", Found, Near)
 
-DEPTH = 100  # of each ranking that is combined: what is further down adds next to nothing
-# Below this cosine two texts have nothing to do with each other, by any embedder that we know.
+DEPTH = 100  # papers of each ranking to merge: those further down add next to nothing
+# Below this cosine, two texts are unrelated for every embedder that we know.
 FLOOR = 0.1
 _ATTEMPTS = 5  # to open a library while builds replace its index
-_QUERY = 20_000  # characters of a query that are read
+_QUERY = 20_000  # characters of a query that are used
 
 
 def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLibrary:
     """Open a library that `hpcsci library build` made.
 
-    `embedder` is one that is open already; it is used if the library's vectors are its own.
-    Raises LibraryError, which names the fix, where there is no library, or where it or its
-    index is damaged.
+    `embedder` is one that is already open; it is used if it made the library's vectors. Raises
+    LibraryError, which names the fix, if there is no library, or if it or its index is damaged.
     """
     paths = IndexPaths(LibraryPaths(folder).index)
     for _ in range(_ATTEMPTS):
@@ -114,7 +113,7 @@ def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLi
 
 
 class SearchableLibrary:
-    """Papers, formulas and code of one library; the port `hpcscientist.ports`."""
+    """The papers, formulas and code of one library; the adapter of `hpcscientist.ports.Library`."""
 
     def __init__(
         self, folder: Path, store: Store, catalogue: Catalogue, embedder: Embedder | None
@@ -138,7 +137,7 @@ class SearchableLibrary:
 
     @property
     def fingerprint(self) -> str:
-        """A text that is equal only for libraries of the same content, searched alike."""
+        """A text that is equal only for libraries with the same content and the same index."""
         part = self._catalogue.vectors
         said = [self._store.fingerprint, self._catalogue.keyword.content]
         said += [part.embedder, part.content] if part else []
@@ -146,12 +145,12 @@ class SearchableLibrary:
 
     @property
     def embedding(self) -> str:
-        """What its vectors are made by, for people; "" without any."""
+        """The name of the embedder that made the vectors, for users; "" without vectors."""
         return self._catalogue.vectors.name if self._catalogue.vectors else ""
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many papers, formulas and symbols it holds."""
+        """The numbers of papers, formulas and symbols."""
         return {
             "papers": len(self),
             "formulas": len(self._formulas),
@@ -162,10 +161,10 @@ class SearchableLibrary:
         return len(self._store)
 
     def search(self, query: str, limit: int = 10, by: SearchBy = "both") -> tuple[Hit, ...]:
-        """Return at most `limit` papers, the best first, each with the reason why.
+        """Return at most `limit` papers, the best first, each with an explanation.
 
-        The query is free words of any length and script, never an expression. Raises
-        LibraryError where the index is damaged, or the model of its vectors cannot be opened.
+        The query is plain words of any length and script, never an expression. Raises LibraryError
+        if the index is damaged, or if the model of its vectors cannot be opened.
         """
         if limit < 1:
             return ()
@@ -192,11 +191,11 @@ class SearchableLibrary:
         return tuple(hits)
 
     def paper(self, paper_id: str) -> Paper | None:
-        """Return a paper whole; None if it is not in the library."""
+        """Return a whole paper; None if it is not in the library."""
         return self._store.find(paper_id)
 
     def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
-        """Return formulas that fit best, by what is said of them and by what is in them."""
+        """Return the formulas that fit a query best, by their context and their content."""
         query = _fixed(query)
         terms = [*_telling(query), *engine.formula_words(query)]
         hits = []
@@ -214,7 +213,7 @@ class SearchableLibrary:
         return tuple(hits)
 
     def symbols(self, query: str, limit: int = 10) -> tuple[SymbolHit, ...]:
-        """Return reference code that fits best, by its names and by what it says of itself."""
+        """Return the reference code that fits a query best, by names, docstring and code."""
         query = _fixed(query)
         named = " ".join(word for word in query.split() if word.lower() not in STOP)
         found = self._symbols.search([*_telling(query), *identifiers(named)], limit)
@@ -224,7 +223,7 @@ class SearchableLibrary:
         )
 
     def suggest(self, query: str) -> tuple[str, ...]:
-        """Return words of the library that are written like those of a query it does not know."""
+        """Return words of the library that are spelled like unknown words of a query."""
         return keyword.suggest(_fixed(query), self._papers, self._store)
 
     def _by_words(self, query: str, depth: int) -> list[Found]:
@@ -260,17 +259,17 @@ class SearchableLibrary:
 
 
 def _fixed(query: str) -> str:
-    """Return as much of a query as is read, without what is no Unicode."""
+    """Return the part of a query that is used, with invalid Unicode replaced."""
     return query[:_QUERY].encode("utf-8", "replace").decode()
 
 
 def _telling(query: str) -> list[str]:
-    """Return the terms that are searched for: all, if none says anything of a subject."""
+    """Return the terms to search for: without stop words, or all if nothing else is left."""
     return telling(query) or words(query)
 
 
 def _written(query: str) -> dict[str, str]:
-    """Return for each term the word of the query that it comes from."""
+    """Return the word of the query that each term comes from."""
     found = list(dict.fromkeys(pieces(query)))
     return dict(zip(reversed(stems(found)), reversed(found), strict=True))
 
@@ -289,6 +288,6 @@ def _terms(found: Found | None, written: dict[str, str]) -> tuple[TermWeight, ..
 
 
 def _live(positions: Positions, found: Sequence[H]) -> list[H]:
-    """Return hits without those whose papers have left since the index was made."""
+    """Return hits without those whose papers were removed since the index was made."""
     live = among(positions, np.array([hit.position for hit in found], dtype=np.int64))
     return [hit for hit, is_live in zip(found, live.tolist(), strict=True) if is_live]

@@ -1,4 +1,4 @@
-"""A library's index is brought up to date: words first, then vectors."""
+"""Brings a library's index up to date: keyword indexes first, then vectors."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Rows = npt.NDArray[np.float32]
 
 
 class LibraryIndex:
-    """What finds papers in a library; the port of `hpcscientist.literature.library.indexing`.
+    """The index of a library; the adapter of `hpcscientist.literature.library.indexing`.
 
-    Vectors are those of a sentence-transformers model where `settings` name its folder, or else
-    of the model that the library's vectors were made by before; without either they are by latent
-    semantic analysis of the library itself. Raises LibraryError if there is no such folder.
+    The vectors come from the sentence-transformers model whose folder `settings` names, or else
+    from the model that made the library's existing vectors. Without either, they come from latent
+    semantic analysis of the library itself. Raises LibraryError if the folder does not exist.
     """
 
     modules: Sequence[str] = (Indexing.__module__,)
@@ -52,9 +52,8 @@ class LibraryIndex:
     def update(self, library: Path, progress: Progress, pool: Pool | None = None) -> None:
         """Bring the index of a library up to date with its store.
 
-        Killed at any moment, the next call goes on: with vectors behind the last block that was
-        written, with the keyword index from its last state. Raises LibraryError, ModelError,
-        DiskFull.
+        After a kill at any moment, the next call continues: vectors after the last block that was
+        written, the keyword index from its last state. Raises LibraryError, ModelError, DiskFull.
         """
         store = open_store(library)
         paths = IndexPaths(LibraryPaths(library).index)
@@ -63,8 +62,8 @@ class LibraryIndex:
             self._update(store, paths, progress, pool)
         except OSError as error:
             raise refusal(paths.root, error) from error
-        except ValueError as error:  # tantivy's
-            if refused := re.search(r"\(os error (\d+)\)", str(error)):  # a full disk, say
+        except ValueError as error:  # raised by tantivy
+            if refused := re.search(r"\(os error (\d+)\)", str(error)):  # such as a full disk
                 number = int(refused.group(1))
                 raise refusal(paths.root, OSError(number, os.strerror(number))) from error
             raise LibraryError(
@@ -83,7 +82,7 @@ class LibraryIndex:
         ):
             keyword = documents.update(paths, store, keyword, _Teller(progress), pool)
         if pool is not None:
-            pool.close()  # what comes now takes memory itself
+            pool.close()  # the next steps need the memory
         vectors = last.vectors if last else None
         if last is None or keyword != last.keyword:
             catalogues.publish(paths, Catalogue(keyword=keyword, vectors=vectors), last)
@@ -110,7 +109,7 @@ class LibraryIndex:
             and _is_current(store, paths, last)
             and last.embedder == hash_model(folder)
         ):
-            return last  # without opening the model, which takes seconds
+            return last  # avoids opening the model, which takes seconds
         model = self._open(folder, paths)
         part = _part(model, last, len(model.embed(["a text"])[0]))
         part = part.model_copy(update={"model": str(folder), "latent": "", "fitted_on": 0})
@@ -129,7 +128,7 @@ class LibraryIndex:
 
 
 class _Teller:
-    """Tells of the three keyword indexes as of one step each, now and then."""
+    """Reports progress of the three keyword indexes, as one step each, every 1000 rows."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -141,7 +140,7 @@ class _Teller:
 
 
 def _part(embedder: Any, last: VectorPart | None, width: int) -> VectorPart:
-    """Return the last vectors if they are of this embedder; else none of it."""
+    """Return the last vectors if this embedder made them; else an empty part."""
     if last is not None and (last.embedder, last.width) == (embedder.fingerprint, width):
         return last
     digest = blake2b(embedder.fingerprint.encode(), digest_size=8).hexdigest()
@@ -162,7 +161,7 @@ def _filled(
     embed: Callable[[Sequence[str]], Any],
     progress: Progress,
 ) -> VectorPart:
-    """Return a part with the vectors of all papers, as many as possible from `part`."""
+    """Return a part with the vectors of all papers; existing vectors in `part` are reused."""
     if part == last and _is_current(store, paths, part):
         return part
 
@@ -182,7 +181,7 @@ def _is_current(store: Store, paths: IndexPaths, part: VectorPart) -> bool:
 
 
 def _is_whole(paths: IndexPaths, part: VectorPart) -> bool:
-    """Whether all blocks are there and as the catalogue says."""
+    """Return whether all blocks exist and match the catalogue."""
     try:
         meaning.Vectors(paths, part)
     except LibraryError:
@@ -199,7 +198,7 @@ def _counter(progress: Progress, name: str) -> Callable[[int, int], None]:
 
 
 def _usable(paths: IndexPaths) -> Catalogue | None:
-    """Return the catalogue; None where it is damaged or unknown: then all is made anew."""
+    """Return the catalogue; None if it is damaged or unknown, so that the index is rebuilt."""
     try:
         return catalogues.read(paths)
     except LibraryError:

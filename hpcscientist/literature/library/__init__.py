@@ -1,1 +1,1 @@
-"""The library's folder: built from sources, kept as Arrow files, read by memory mapping."""
+"""The library's folder: built from sources, stored as Arrow files, read by memory mapping."""

@@ -1,4 +1,4 @@
-"""`build`: from files and folders to a library, whatever was built there before."""
+"""Builds a library from files and folders, or brings an existing one up to date (`build`)."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from hpcscientist.literature.library.worklist import Listed, Worklist, make_work
 from hpcscientist.literature.sources import base, detect
 from hpcscientist.literature.sources.base import Source
 
-# Reading what a worklist names, and committing it part by part.
+# Reading the sources of a worklist, and committing the results part by part.
 #
-# Where a part ends depends on what was read since the last one and on nothing else. So a build
-# that was killed goes on with the same parts as one that was not, and the number of processes
-# changes nothing.
+# Where a part ends depends only on what was read since the last one. So a build that continues
+# after a kill writes the same parts as an undisturbed one, and the number of processes does not
+# matter.
 
 PART_ROWS = 8192
 PART_BYTES = 16 << 20
@@ -60,7 +60,7 @@ Read = Callable[[Iterable[Task]], Iterator[tuple[Task, Output | Lost]]]
 
 @dataclass(slots=True)
 class _InHand:
-    """A source that is read, and what is known of it so far."""
+    """A source that is being read, and how far the reading has come."""
 
     listed: Listed
     reading: int
@@ -70,7 +70,7 @@ class _InHand:
 
 @dataclass(slots=True)
 class _Pending:
-    """What was read since the last commit."""
+    """The results since the last commit."""
 
     papers: list[bytes] = field(default_factory=list)
     symbols: list[bytes] = field(default_factory=list)
@@ -86,16 +86,16 @@ class _Pending:
 
 
 class Reading:
-    """Reads sources into a library; `ledger` is kept up with every commit."""
+    """Reads sources into a library; every commit updates `ledger`."""
 
     def __init__(self, paths: LibraryPaths, ledger: Ledger, check: Callable[[], None]) -> None:
-        """`check` raises an error if another process has taken the library over."""
+        """`check` raises an error if another process has taken over the library."""
         self._paths, self._ledger, self._check = paths, ledger, check
         self._begun: deque[_InHand] = deque()
         self._pending = _Pending()
 
     def run(self, todo: Sequence[Listed], read: Read, progress: Progress) -> int:
-        """Read all of `todo`; return how many papers and symbols it gave.
+        """Read all of `todo`; return the number of papers and symbols read.
 
         Raises DiskFull, LibraryError and what `check` raises.
         """
@@ -187,7 +187,7 @@ class Reading:
         self._begun.popleft()
 
     def _commit(self) -> None:
-        """Write what is pending: its parts, then the file that says that they count."""
+        """Write what is pending: first the parts, then the file that makes them count."""
         self._check()
         pending, ledger = self._pending, self._ledger
         number = ledger.last_commit + 1
@@ -217,7 +217,7 @@ class Reading:
 
 
 def _still(listed: Listed) -> bool:
-    """Whether a source looks as it did when it was planned."""
+    """Return whether a source still has the stamp it had when the worklist was made."""
     try:
         return stamp_of(listed.source) == listed.stamp
     except OSError:
@@ -225,7 +225,7 @@ def _still(listed: Listed) -> bool:
 
 
 def _pieces(source: Source) -> list[Source]:
-    """Return the pieces of a source; whoever reads what is gone by now says so."""
+    """Return the pieces of a source, or a missing source whole: reading it reports the error."""
     try:
         return list(pieces(source))
     except OSError:
@@ -233,23 +233,23 @@ def _pieces(source: Source) -> list[Source]:
 
 
 def _length(piece: Source, hand: _InHand) -> int:
-    """Return how many bytes a piece stands for."""
+    """Return the number of bytes in a piece."""
     end = hand.listed.stamp.size if piece.end is None else piece.end
     return end - piece.start
 
 
-# What is read without a process, which takes a second to start, and so without limits: formats
-# that are read in a time that their size bounds, by nothing that has crashed or stood still.
-# Python's parser can end its process, MuPDF too, and macros of LaTeX are not so easily bounded.
+# What is read in this process, and so without limits, because another one takes a second to start:
+# formats whose size bounds the time, and whose readers have never crashed or hung. Python's parser
+# and MuPDF can end their process, and LaTeX macros are not so easily bounded.
 SMALL_BYTES = 1 << 20
 _PLAIN = frozenset({"bibtex", "arxiv", "semantic_scholar", "openalex", "online"})
 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What a build came to: totals of the library, sources of this build, what was skipped.
+    """The result of a build: totals of the library, sources of this build, what was skipped.
 
-    `skipped` counts each reason; `gone` sources were removed with all they gave.
+    `skipped` counts each reason; `gone` is how many sources were removed, with their results.
     """
 
     folder: Path
@@ -265,17 +265,17 @@ class BuildReport:
 
     @property
     def useless(self) -> bool:
-        """Whether nothing at all could be read from the inputs."""
+        """Whether nothing could be read from the inputs."""
         return not self.documents and not self.unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a build is done.
+    """The options of a build.
 
-    `prune` removes what is not among the inputs any more, `again` reads once more what was not
-    read, or not whole. `sweep` gives back the space of what builds before this one replaced,
-    which is kept for a time for those who have it open.
+    `prune` removes sources that are no longer among the inputs; `again` rereads sources that were
+    not read, or only partly. `sweep` frees the space of files that earlier builds replaced, which
+    are otherwise kept for a time for processes that have them open.
     """
 
     prune: bool = False
@@ -285,7 +285,7 @@ class Options:
 
 
 def quiet(step: Step) -> None:
-    """Tell nobody."""
+    """Ignore a report of progress."""
 
 
 def build(
@@ -300,19 +300,19 @@ def build(
 ) -> BuildReport:
     """Build a library in `out`, or bring the one there up to date with the inputs.
 
-    Only what is new or has changed is read, in `jobs` processes (None: as many as there are
-    cores, and none for a little metadata), which are made of `forks`. Killed at any moment, the
-    same call goes on. Raises LibraryError, DiskFull, and what `index` raises.
+    Only new or changed sources are read, in `jobs` processes forked from `forks` (None: one per
+    core, and none for a little metadata). After a kill at any moment, the same call continues the
+    build. Raises LibraryError, DiskFull, and what `index` raises.
     """
     options = options or Options()
     if not inputs:
         raise LibraryError("nothing to build a library from: name files or folders")
-    detect.inputs(inputs)  # raises for a path that is not there, before anything is made
+    detect.inputs(inputs)  # raises for a missing path, before any folder is made
     paths = LibraryPaths(out)
     prepare(paths)
     processes = Pool(jobs or len(os.sched_getaffinity(0)), options.limits, forks)
     with _lock(paths) as lock, processes as pool:
-        before = read_contents(paths)  # now that nobody else can replace it
+        before = read_contents(paths)  # only now, with the lock, can no other process replace it
         ledger = ledgers.load(paths, before.edition if before else 0)
         fixed = _forget_damaged(paths, ledger, before)
         if options.sweep:
@@ -344,7 +344,7 @@ def build(
 
 @contextmanager
 def _lock(paths: LibraryPaths) -> Iterator[Lock]:
-    """Hold the library. Raises LibraryError while another process builds it."""
+    """Hold the library's lock. Raises LibraryError while another process builds it."""
     try:
         lock = Lock(paths.lock)
     except Held as holder:
@@ -368,9 +368,9 @@ def _check(paths: LibraryPaths, lock: Lock) -> None:
 
 
 def _forget_damaged(paths: LibraryPaths, ledger: Ledger, before: Contents | None) -> bool:
-    """Forget commits whose parts are gone or cut short, with every source they are of.
+    """Drop commits whose parts are missing or cut off, with every source in them.
 
-    Such sources are read anew. Returns whether anything was damaged.
+    These sources are then read again. Returns whether anything was damaged.
     """
     lost = [
         commit
@@ -386,7 +386,7 @@ def _forget_damaged(paths: LibraryPaths, ledger: Ledger, before: Contents | None
 
 
 def _is_small(worklist: Worklist) -> bool:
-    """Whether reading is over before a process would have started, and cannot go wrong."""
+    """Return whether reading is safe in this process, and faster than starting another."""
     return worklist.bytes <= SMALL_BYTES and all(p.source.kind in _PLAIN for p in worklist.todo)
 
 
@@ -399,7 +399,7 @@ def _finish(
     fixed: bool,
     progress: Progress,
 ) -> Contents:
-    """Publish a new edition, if anything is new."""
+    """Publish a new edition if anything is new; return the current contents."""
     news = ledger.last_commit > ledger.published or worklist.gone or worklist.touched or fixed
     if before is not None and not news:
         return before

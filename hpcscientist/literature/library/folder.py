@@ -1,4 +1,4 @@
-"""The folder that a library is built in: made, or found to be one."""
+"""Makes the folder of a library, or checks that an existing folder is one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hpcscientist.literature.library.schema import VERSION
 
 
 def prepare(paths: LibraryPaths) -> Contents | None:
-    """Make the folder for a library if need be; return what the one there holds.
+    """Make the folder of a library if needed; return the contents of the library in it.
 
-    Raises LibraryError if it cannot be written, and as `check` does.
+    Raises LibraryError if it cannot be written, and like `check`.
     """
     contents = check(paths)
     for folder in (paths.root, paths.sources, paths.papers, paths.symbols):
@@ -26,10 +26,10 @@ def prepare(paths: LibraryPaths) -> Contents | None:
 
 
 def check(paths: LibraryPaths) -> Contents | None:
-    """Return what the library in a folder holds; None for a new one. Changes nothing.
+    """Return the contents of the library in a folder; None for a new one. Changes nothing.
 
-    Raises LibraryError if the folder holds something else, or a library that is damaged or of a
-    newer version.
+    Raises LibraryError if the folder has other files, or a library that is damaged or of a newer
+    version.
     """
     root = paths.root
     if root.exists() and not root.is_dir():
@@ -45,12 +45,12 @@ def check(paths: LibraryPaths) -> Contents | None:
 
 
 def begun(paths: LibraryPaths) -> bool:
-    """Whether a build was begun in a folder."""
+    """Return whether a build has begun in a folder."""
     return paths.mark.exists()
 
 
 def _foreign(paths: LibraryPaths) -> list[Path]:
-    """Return what a build that was killed in its first moment cannot have left behind."""
+    """Return files that cannot be left from a build that was killed right after its start."""
     root = paths.root
     try:
         found = list(root.iterdir())

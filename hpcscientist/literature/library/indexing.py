@@ -1,4 +1,4 @@
-"""The one call between the store and its indexes, and how far a long step has come."""
+"""The interface between the store and its indexes, and progress reports of long steps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a step of a build has come: `done` of `total` units; 0 where nobody knows.
+    """The progress of a build's step: `done` of `total` units; 0 if unknown.
 
-    `documents` counts the papers and symbols that it has seen, for a rate.
+    `documents` counts the papers and symbols seen so far, for a rate.
     """
 
     name: str
@@ -29,20 +29,20 @@ Progress = Callable[[Step], None]
 
 
 class Index(Protocol):
-    """What finds papers in a store: keyword index, vectors.
+    """The search indexes of a store: keyword index and vectors.
 
-    `modules` are those of the work that it gives to processes.
+    `modules` are those that reader processes need for the index's work.
     """
 
     modules: Sequence[str]
 
     def update(self, library: Path, progress: Progress, pool: Pool | None = None) -> None:
-        """Bring what is in `library`/index up to date with the committed store.
+        """Bring `library`/index up to date with the committed store.
 
-        Called with the library's lock held, after library.json was written. What stands at a
-        position of the store never changes, so only the difference between the positions that
-        are indexed and `Store.positions` has to be added and removed. May be killed at any
-        moment: the next call goes on. Raises LibraryError, ModelError, and OSError on a full
-        disk. `pool` has the processes that read, if any; they may be given work, and ended.
+        The build calls this with the library's lock held, after it wrote library.json. The row at
+        a position of the store never changes, so only the difference between the indexed positions
+        and `Store.positions` has to be added and removed. After a kill at any moment, the next
+        call continues. Raises LibraryError, ModelError, and OSError on a full disk. `pool` has the
+        reader processes, if any; the index may give them work and end them.
         """
         ...

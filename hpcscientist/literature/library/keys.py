@@ -1,7 +1,7 @@
-"""What tells that two records are the same paper: hashes of its ids and of its title.
+"""Decides whether two records are the same paper: by hashes of ids and title, then by details.
 
-Only hashes of 64 bits are compared among all papers: of ten million keys two different ones
-collide with a chance of one in a few hundred thousand.
+Among all papers only 64-bit hashes are compared: with ten million keys, the chance that two
+different ones collide is one in a few hundred thousand.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from hashlib import blake2b
 from hpcscientist.literature.sources.ids import normal_arxiv, normal_doi, normal_title, paper_id
 from hpcscientist.records.literature import Paper
 
-# A title of fewer bytes, such as "Introduction" or "Deep learning", is many papers' title.
+# A shorter title, such as "Introduction" or "Deep learning", may belong to many papers.
 TELLING_BYTES = 16
-# A preprint and its publication lie fewer years apart; two editions of a book, more.
+# A preprint and its publication are at most this far apart, two editions of a book further.
 YEARS_APART = 5
 _GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv"})
 
 
 def key(text: str) -> int:
-    """Return the hash of an id, such as "doi:10.1000/x", as 64 bits."""
+    """Return the 64-bit hash of an id, such as "doi:10.1000/x"."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big")
 
 
 def plain_id(text: str) -> str:
-    """Return an id in its one spelling: without version, in lower case, of arXiv if it is one."""
+    """Return an id in canonical spelling: lower case, no version, arXiv's own for its DOIs."""
     kind, _, rest = text.partition(":")
     if kind == "doi" and normal_doi(rest):
         return paper_id("", doi=rest)
@@ -36,7 +36,7 @@ def plain_id(text: str) -> str:
 
 
 def ids(paper: Paper) -> list[str]:
-    """Return all ids of a paper in their one spelling, its own first."""
+    """Return all ids of a paper in canonical spelling, its own first."""
     found = [plain_id(paper.paper_id)]
     found += [plain_id(f"doi:{paper.doi}")] if paper.doi else []
     found += [plain_id(f"arxiv:{paper.arxiv_id}")] if paper.arxiv_id else []
@@ -44,25 +44,25 @@ def ids(paper: Paper) -> list[str]:
 
 
 def id_keys(paper: Paper) -> list[int]:
-    """Return the hashes of a paper's ids, and of the address by which parts of it are given."""
+    """Return the hashes of a paper's ids, and of the address that links separate abstracts."""
     whole = [key(text) for text in ids(paper)]
     by_address = paper.source == "semantic_scholar" and paper.url
     return [*whole, address_key(paper.url)] if by_address else whole
 
 
 def address_key(url: str) -> int:
-    """Return the hash of the address that a catalogue has for one paper."""
+    """Return the hash of a paper's address in a catalogue."""
     return key(f"url={url}")
 
 
 def title_key(title: str) -> int:
-    """Return the hash of a normal title; 0 if nothing is left of it."""
+    """Return the hash of a normalised title; 0 if nothing is left of it."""
     normal = normal_title(title)
     return key(f"title={normal}") if normal else 0
 
 
 def same_paper(one: Paper, other: Paper) -> bool:
-    """Tell whether two papers of the same normal title are one, by what else is known of them."""
+    """Return whether two papers with the same normalised title are one, by their other metadata."""
     if one.arxiv_id and other.arxiv_id and plain_id(f"arxiv:{one.arxiv_id}") not in ids(other):
         return False
     if one.year and other.year and abs(one.year - other.year) > YEARS_APART:
@@ -74,7 +74,7 @@ def same_paper(one: Paper, other: Paper) -> bool:
 
 
 def surnames(authors: Sequence[str]) -> frozenset[str]:
-    """Return the authors' surnames: the last word, or the last before a comma, no initials."""
+    """Return the authors' surnames: the last word, or the last before a comma; no initials."""
     found: set[str] = set()
     for author in authors:
         words = author.partition(",")[0].split()
@@ -89,6 +89,6 @@ def _adds_nothing(word: str) -> bool:
 
 
 def _bare(word: str) -> str:
-    """Return a word without accents: half of all sources have lost them."""
+    """Return a word without accents, which half of all sources have lost."""
     parts = unicodedata.normalize("NFD", word)
     return "".join(c for c in parts if not unicodedata.combining(c))

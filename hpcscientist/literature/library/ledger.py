@@ -1,9 +1,9 @@
-"""What was read so far: the manifest of the last build that ended, and the commits since.
+"""Records what was read so far: the manifest of the last finished build, and the commits since.
 
-A commit is a part of papers, a part of symbols, and a file that names them, the sources that
-ended with it, and how far the source after them has come. That file is written last, so a
-commit is there or not. Numbers of papers and symbols in the order of the commits are their
-positions; what stands at a position never changes.
+A commit is a part of papers, a part of symbols, and a file. The file names the parts, the sources
+that were finished with the commit, and how far the next source has come. It is written last, so a
+commit exists fully or not at all. Papers and symbols are numbered in the order of the commits; the
+number is the position, and the row at a position never changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Part(Record):
 
 
 class Stamp(Record):
-    """How a source looked when it was read. `inside` sums up the files of a folder."""
+    """The size and time of a source when it was read. `inside` is a hash over several files."""
 
     size: int
     mtime_ns: int
@@ -44,9 +44,9 @@ class Stamp(Record):
 
 
 class Cursor(Record):
-    """How far a source has come that did not end within a commit.
+    """How far an unfinished source was read at a commit.
 
-    `piece` and `batch` are the next to be read, `content` is the hash of the pieces before.
+    `piece` and `batch` are the next to read; `content` is the hash of the pieces before.
     """
 
     path: str
@@ -61,9 +61,9 @@ class Cursor(Record):
 
 
 class Entry(Record):
-    """A source that was read: what it was, and how much it gave.
+    """A source that was read, with the number of papers, symbols and troubles it gave.
 
-    `given` is what people know it by, `reader` the versions of what read it.
+    `given` is its name for users; `reader` has the versions of the packages that read it.
     """
 
     path: str
@@ -79,7 +79,10 @@ class Entry(Record):
 
 
 class Commit(Record):
-    """What one commit added. `merged` rows are made from others; `readings` have rows in it."""
+    """The content of one commit. `merged`: its rows are merged from others.
+
+    `readings` are those that have rows in it.
+    """
 
     number: int
     first_paper: int
@@ -95,7 +98,7 @@ Told = tuple[int, str, str]  # reading, origin, reason
 
 
 class _Head(Record):
-    """What the first line of a manifest sums up of a ledger."""
+    """The summary of a ledger in the first line of a manifest."""
 
     edition: int
     last_commit: int
@@ -114,24 +117,24 @@ _LINES: dict[str, TypeAdapter[Any]] = {
 
 @dataclass(slots=True)
 class Ledger:
-    """The state of a library that is built."""
+    """The state of a library that is being built."""
 
-    edition: int = 0  # counts the builds that ended with something new
+    edition: int = 0  # the number of finished builds that changed the library
     published: int = 0  # the last commit of that build
     commits: list[Commit] = field(default_factory=list)
     entries: dict[str, Entry] = field(default_factory=dict)
     cursor: Cursor | None = None
     last_commit: int = 0
     last_reading: int = 0
-    papers: int = 0  # positions that are taken
+    papers: int = 0  # positions in use
     symbols: int = 0
 
     def apply(self, commit: Commit, ended: Iterable[Entry]) -> None:
-        """Enter a commit with the sources that ended in it."""
+        """Add a commit, and the sources that were finished in it."""
         if commit.papers or commit.symbols:
             self.commits.append(commit)
         for entry in ended:
-            self.entries.pop(entry.path, None)  # what was read again goes to the end
+            self.entries.pop(entry.path, None)  # a source that was read again goes to the end
             self.entries[entry.path] = entry
             self.last_reading = max(self.last_reading, entry.reading)
         self.last_reading = max(self.last_reading, *commit.readings, 0)
@@ -147,7 +150,7 @@ class Ledger:
 
 
 def encode_commit(commit: Commit, ended: Iterable[Entry], troubles: Iterable[Told]) -> bytes:
-    """Return a commit's file."""
+    """Return the content of a commit's file."""
     lines = [f'{{"commit": {commit.model_dump_json()}}}']
     lines += [f'{{"source": {entry.model_dump_json()}}}' for entry in ended]
     lines += [_trouble_line(told) for told in troubles]
@@ -170,7 +173,7 @@ def _trouble_line(told: Told) -> str:
 
 
 def load(paths: LibraryPaths, edition: int) -> Ledger:
-    """Return the state of a library whose last build that ended has the number `edition`.
+    """Return the state of a library whose last finished build has the number `edition`.
 
     Raises LibraryError if its files are damaged.
     """
@@ -195,7 +198,7 @@ def load(paths: LibraryPaths, edition: int) -> Ledger:
 
 
 def troubles(paths: LibraryPaths, ledger: Ledger) -> Iterator[Told]:
-    """Yield the troubles of all sources as they were last read."""
+    """Yield the troubles of all sources, from their latest reading."""
     current = {entry.reading for entry in ledger.entries.values()}
     names = [paths.manifest(ledger.edition).name] if ledger.edition else []
     names += [paths.commit(n).name for n in range(ledger.published + 1, ledger.last_commit + 1)]
@@ -222,18 +225,18 @@ def _damaged(paths: LibraryPaths, file: str, error: Exception) -> LibraryError:
     )
 
 
-# How a source looks, and what it holds: whether it has changed since it was read.
+# Stamps and content hashes of sources, to find those that have changed since they were read.
 
 PIECE_BYTES = 4 << 20
 UNKNOWN = "?"
 _BLOCK = 1 << 20
 _BESIDE = frozenset({".tex", ".ltx", ".latex", ".bbl", ".bib"})
-# A folder of more files than this is no project, but many papers: each stands for itself.
+# A folder with more files than this is no project but many papers, each a source by itself.
 _MANY = 200
 
 
 def stamp_of(source: Source) -> Stamp:
-    """Return how a source looks now. Raises OSError."""
+    """Return the current stamp of a source. Raises OSError."""
     about = source.path.stat()
     files = files_of(source)
     if files == [source.path]:
@@ -247,7 +250,7 @@ def stamp_of(source: Source) -> Stamp:
 
 
 def content_hash(source: Source) -> str:
-    """Return the hash of the bytes that a source stands for; "" where they cannot be read."""
+    """Return the hash of a source's bytes; "" if they cannot be read."""
     digest = hashlib.sha256()
     try:
         files = files_of(source)
@@ -261,12 +264,12 @@ def content_hash(source: Source) -> str:
 
 
 def pieces(source: Source) -> Iterator[Source]:
-    """Yield the parts that are read side by side. Raises OSError."""
+    """Yield the parts of a source, which are read concurrently. Raises OSError."""
     return detect.divide(source, PIECE_BYTES)
 
 
 def whole_content(source: Source) -> str:
-    """Return the hash of a source, piece by piece; "" where it cannot be read."""
+    """Return the hash of a source, computed piece by piece; "" if it cannot be read."""
     content = ""
     try:
         for piece in pieces(source):
@@ -277,14 +280,14 @@ def whole_content(source: Source) -> str:
 
 
 def with_piece(content: str, piece: str) -> str:
-    """Return the hash of pieces with one more; UNKNOWN if that of any ("") is unknown."""
+    """Return the hash of pieces extended by one more; UNKNOWN if any hash is unknown ("")."""
     if not piece or content == UNKNOWN:
         return UNKNOWN
     return hashlib.sha256(f"{content}{piece}".encode()).hexdigest()
 
 
 def files_of(source: Source) -> list[Path]:
-    """Return the files that a source is read from: a repository's code, a LaTeX file's parts."""
+    """Return the files of a source: a repository's Python code, or for LaTeX its neighbours."""
     path = source.path
     if path.is_dir():
         return list(_found(path, frozenset(code.PYTHON)))

@@ -1,4 +1,7 @@
-"""Parts: Arrow files of bounded size, written whole and read by memory mapping."""
+"""Parts: Arrow files of bounded size, written atomically and read by memory mapping.
+
+Also here: `library.json`, which names the parts of an edition, and the records of replaced files.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +29,21 @@ from hpcscientist.literature.library.paths import LibraryPaths, make_folder, wri
 from hpcscientist.literature.library.schema import VERSION
 from hpcscientist.records.base import Record
 
-# What a build replaced, and how long it stays for those who have it open.
+# Replaced files, and how long they stay for processes that have them open.
 #
-# Who opened a library goes on with the files that were named then, a campaign for days, however
-# often the library is built again meanwhile. So files stay for a time after they were replaced,
-# and readers need not hold them open: on NFS that would not keep what another machine removes,
-# and whoever had mapped it would be ended by the kernel. A record lists files of one edition; its
-# time, which is the file server's, says since when they are replaced.
+# A process that opened a library keeps using the files that were named then, a campaign for days,
+# however often the library is built meanwhile. So replaced files stay for a time, and readers need
+# not hold them open: on NFS that would not keep a file that another machine removes, and the kernel
+# would kill a process that had mapped it. A record lists the files of one edition; its modification
+# time, by the file server's clock, is when they were replaced.
 
 DAYS = 14
 
 
 def retire(paths: LibraryPaths, files: Iterable[str]) -> None:
-    """Note that files, named from the library's folder, are about to be replaced.
+    """Record that files, named relative to the library's folder, are about to be replaced.
 
-    It comes before what replaces them, so that a build which is killed in between loses none.
+    Call it before the replacement, so that a build that is killed in between loses no record.
     Raises DiskFull and LibraryError.
     """
     names = sorted(files)
@@ -50,9 +53,9 @@ def retire(paths: LibraryPaths, files: Iterable[str]) -> None:
 
 
 def kept(paths: LibraryPaths) -> set[str]:
-    """Return the files that were replaced in the last `DAYS`; older records are removed.
+    """Return the files that were replaced in the last `DAYS` days, and remove older records.
 
-    Raises LibraryError where it cannot be told.
+    Raises LibraryError if the records cannot be read.
     """
     found: set[str] = set()
     try:
@@ -68,13 +71,13 @@ def kept(paths: LibraryPaths) -> set[str]:
 
 
 def forget(paths: LibraryPaths) -> None:
-    """Keep nothing any longer of what was replaced so far."""
+    """Remove all records, so that no replaced file is kept any longer."""
     for record in _records(paths):
         record.unlink(missing_ok=True)
 
 
 def is_replaced(paths: LibraryPaths) -> LibraryError:
-    """Return the error for a reader whose files are gone since others took their place."""
+    """Return the error for a reader whose files were replaced and then removed."""
     return LibraryError(
         f"{paths.root}: was built again, and what this process had opened is not kept any more: "
         "start it again; a campaign goes on with `hpcsci resume`"
@@ -85,7 +88,7 @@ def _records(paths: LibraryPaths) -> list[Path]:
     return sorted(paths.superseded.iterdir()) if paths.superseded.is_dir() else []
 
 
-# library.json: what a library holds and in which files; written last.
+# library.json: the contents of a library and its files; written last.
 
 FORMAT = "hpcscientist library"
 
@@ -98,11 +101,11 @@ class Placed(Record):
 
 
 class Contents(Record):
-    """What is in a library.
+    """The contents of a library.
 
-    `shown_papers` and `shown_symbols` list the positions that count: rows that were replaced,
-    removed, or made one with others are not among them. `ids` finds a paper by the hash of any
-    of its ids. `built_with` is this package's version.
+    `shown_papers` and `shown_symbols` list the positions that count: not rows that were replaced,
+    removed, or merged with others. `ids` finds a paper by the hash of any of its ids. `built_with`
+    is this package's version.
     """
 
     format: Literal["hpcscientist library"] = "hpcscientist library"
@@ -121,20 +124,20 @@ class Contents(Record):
     built_with: str
 
     def files(self) -> Iterator[Part]:
-        """Yield every Arrow file of the library, the indexes' left out."""
+        """Yield every Arrow file of the library, without those of the indexes."""
         yield from (placed.part for placed in (*self.paper_parts, *self.symbol_parts))
         yield from self.lists
 
     @property
     def lists(self) -> tuple[Part, ...]:
-        """The files that name papers, and would name others with a bit changed."""
+        """The files that point to papers: a flipped bit in them would point to other papers."""
         return self.shown_papers, self.shown_symbols, self.ids
 
 
 def read_contents(paths: LibraryPaths) -> Contents | None:
-    """Return what a library holds; None if no build of it has ended yet.
+    """Return the contents of a library; None if no build of it has finished yet.
 
-    Raises LibraryError for a file that is damaged, of something else, or of a newer version.
+    Raises LibraryError if the file is damaged, not a library's, or of a newer version.
     """
     try:
         found: Any = json.loads(paths.contents.read_bytes())
@@ -158,7 +161,7 @@ def read_contents(paths: LibraryPaths) -> Contents | None:
 
 
 def refuse_newer(paths: LibraryPaths, version: object) -> None:
-    """Raise LibraryError if a library is of a version that this package does not know."""
+    """Raise LibraryError if a library has a newer version than this package knows."""
     if isinstance(version, int) and version > VERSION:
         raise LibraryError(
             f"{paths.root}: written with library schema {version}, this hpcscientist reads up to "
@@ -167,7 +170,7 @@ def refuse_newer(paths: LibraryPaths, version: object) -> None:
 
 
 def is_whole(paths: LibraryPaths, part: Part) -> bool:
-    """Whether a part is there with all its bytes; their content is not looked at."""
+    """Return whether a part exists with its full size; its content is not checked."""
     try:
         return paths.file(part.file).stat().st_size == part.size
     except OSError:
@@ -175,7 +178,7 @@ def is_whole(paths: LibraryPaths, part: Part) -> bool:
 
 
 def changed(paths: LibraryPaths, contents: Contents) -> Part | None:
-    """Return a part that is not whole, or one of the lists that is not what was written."""
+    """Return a part that is incomplete, or a list whose hash is wrong; None if all are sound."""
     for part in contents.files():
         try:
             if not is_whole(paths, part) or (
@@ -187,7 +190,7 @@ def changed(paths: LibraryPaths, contents: Contents) -> Part | None:
     return None
 
 
-_OPEN = 200  # parts at once: each takes a file descriptor
+_OPEN = 200  # parts open at once: each takes a file descriptor
 
 Positions = npt.NDArray[np.int64]
 
@@ -207,9 +210,9 @@ def write_part(paths: LibraryPaths, file: str, schema: Any, batches: Sequence[by
 
 
 class Rows:
-    """The rows of several parts by their positions. Any thread may read.
+    """The rows of several parts, by position. Any thread may read.
 
-    `parts` come with the position of their first row, in ascending order.
+    `parts` are pairs of the position of the first row and the part, in ascending order.
     """
 
     def __init__(self, paths: LibraryPaths, parts: Sequence[tuple[int, Part]], schema: Any) -> None:
@@ -228,13 +231,13 @@ class Rows:
         return row
 
     def batches(self) -> Iterator[tuple[int, Any]]:
-        """Yield all record batches, with the position of their first row."""
+        """Yield all record batches, each after the position of its first row."""
         for number, start in enumerate(self._starts):
             for offset, batch in self._mapped(number, keep=False).batches():
                 yield start + offset, batch
 
     def between(self, first: int, last: int) -> Iterator[tuple[int, Any]]:
-        """Yield the same, but only batches with rows from position `first` to `last`."""
+        """Yield like `batches`, but only batches with rows from position `first` to `last`."""
         for number, start in enumerate(self._starts):
             if start <= last and first < start + self._parts[number][1].rows:
                 for offset, batch in self._mapped(number).batches(first - start, last - start):
@@ -263,7 +266,7 @@ class Rows:
 
 
 class _Mapped:
-    """One part, mapped into memory. Raises LibraryError if it is not what was written."""
+    """One part, mapped into memory. Raises LibraryError if it is damaged."""
 
     def __init__(self, path: Path, part: Part, schema: Any) -> None:
         self._path = path
@@ -284,7 +287,7 @@ class _Mapped:
     def locate(self, row: int) -> tuple[Any, int]:
         number = bisect_right(self._starts, row) - 1
         last, batch = self._last
-        if last != number:  # rows that are wanted one after the other often lie together
+        if last != number:  # successive reads often are in the same batch
             batch = self._batch(number)
             self._last = number, batch
         return batch, row - self._starts[number]
@@ -297,14 +300,14 @@ class _Mapped:
     def _batch(self, number: int) -> Any:
         try:
             batch = self._reader.get_batch(number)
-            batch.validate(full=True)  # or a wrong offset has it read what is not its own
+            batch.validate(full=True)  # else a wrong offset would read memory out of bounds
         except (pa.ArrowException, OSError) as error:
             raise damaged(self._path, error) from error
         return batch
 
 
 def damaged(path: Path, error: Exception) -> LibraryError:
-    """Return the error for a file that is not what was written."""
+    """Return the error for a damaged file, with the fix."""
     why = " ".join(str(error).split())
     return LibraryError(
         f"{path}: damaged ({why}); remove that file, then the same `hpcsci library build` fixes it"
@@ -314,7 +317,7 @@ def damaged(path: Path, error: Exception) -> LibraryError:
 def distinct(numbers: Positions) -> Positions:
     """Return numbers in ascending order, each once.
 
-    `np.unique` imports masked arrays to look whether these are some, which takes longer.
+    `np.unique` would import masked arrays to check for them, which takes longer.
     """
     ordered = np.sort(numbers)
     new = np.ones(len(ordered), dtype=np.bool_)
@@ -325,10 +328,11 @@ def distinct(numbers: Positions) -> Positions:
 def column(batch: Any, name: str) -> npt.NDArray[Any]:
     """Return a column of numbers without nulls.
 
-    Numbers are read where they lie: in a reader, Arrow itself knows nothing of NumPy.
+    Numbers are read in place from Arrow's buffer: in a reader process, Arrow was imported without
+    NumPy.
     """
     found = batch.column(name)
-    if pa.types.is_boolean(found.type):  # eight of them lie in a byte
+    if pa.types.is_boolean(found.type):  # packed, eight per byte
         bits: npt.NDArray[Any] = found.to_numpy(zero_copy_only=False)
         return bits
     kind = np.dtype(str(found.type))
@@ -339,13 +343,13 @@ def column(batch: Any, name: str) -> npt.NDArray[Any]:
 
 
 def as_column(numbers: npt.NDArray[Any]) -> Any:
-    """Return numbers as a column. Arrow would import NumPy's masked arrays to look for one."""
+    """Return numbers as a column. Arrow's own conversion would import NumPy's masked arrays."""
     data = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, data])
 
 
 def lists(batch: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return a column of lists as all their values and each list's length."""
+    """Return a column of lists as the concatenated values and the length of each list."""
     found, offsets = batch.column(name).values, _offsets(batch, name)
     return found.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]], np.diff(offsets)
 
@@ -358,7 +362,7 @@ def lengths(batch: Any, name: str) -> npt.NDArray[np.int64]:
 def _offsets(batch: Any, name: str) -> npt.NDArray[np.int64]:
     """Return where each list begins, and where the last one ends.
 
-    Arrow's own functions of lists take longer to import than a small library to build.
+    Arrow's own list functions take longer to import than building a small library takes.
     """
     found: npt.NDArray[Any] = batch.column(name).offsets.to_numpy(zero_copy_only=False)
     return found.astype(np.int64)

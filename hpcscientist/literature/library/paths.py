@@ -1,4 +1,4 @@
-"""The paths in a library's folder, and how its files are written."""
+"""The paths in a library's folder, and writing its files."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from hpcscientist.files.atomic import NO_SPACE, write_atomic
 
 @dataclass(frozen=True, slots=True)
 class LibraryPaths:
-    """The paths of one library. One writer; readers look at `contents` first."""
+    """The paths of one library. It has one writer; readers read `contents` first."""
 
     root: Path
 
     @property
     def contents(self) -> Path:
-        """What the library holds; written last, so what it names is there."""
+        """The library's contents; written last, so the files that it names exist."""
         return self.root / "library.json"
 
     @property
     def skipped(self) -> Path:
-        """What was not read, or not whole, and why: a JSON object a line."""
+        """What was not read, or only partly, and why: one JSON object per line."""
         return self.root / "skipped.jsonl"
 
     @property
     def mark(self) -> Path:
-        """Written first: a folder that has it is a library, if only a beginning."""
+        """Written first: a folder that has it is a library, perhaps an unfinished one."""
         return self.sources / "format.json"
 
     @property
     def lock(self) -> Path:
-        """Who builds it."""
+        """The lock of the process that builds the library."""
         return self.root / ".builder"
 
     @property
     def sources(self) -> Path:
-        """What was read: the manifest, and what was committed since it was written."""
+        """The record of what was read: the manifest, and the commits since it was written."""
         return self.root / "sources"
 
     @property
@@ -54,12 +54,12 @@ class LibraryPaths:
 
     @property
     def fetched(self) -> Path:
-        """What `hpcsci library fetch` has brought: one more input of every build."""
+        """The results of `hpcsci library fetch`: one more input of every build."""
         return self.root / "fetched"
 
     @property
     def superseded(self) -> Path:
-        """Which files were replaced, and since when; see `literature.library.parts`."""
+        """Records of the files that were replaced, and when; see `literature.library.parts`."""
         return self.root / "superseded"
 
     @property
@@ -68,20 +68,20 @@ class LibraryPaths:
         return self.root / "index"
 
     def commit(self, number: int) -> Path:
-        """What was read until a commit."""
+        """Return the file of a commit."""
         return self.sources / f"commit-{number:06d}.jsonl"
 
     def manifest(self, number: int) -> Path:
-        """Everything that was read, as of a commit."""
+        """Return the manifest of an edition: everything that was read so far."""
         return self.sources / f"manifest-{number:06d}.jsonl"
 
     def file(self, name: str) -> Path:
-        """A file by its name in `contents` or in a commit."""
+        """Return the path of a file by its name in `contents` or in a commit."""
         return self.root / name
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all. Raises DiskFull and LibraryError."""
+    """Write a file atomically. Raises DiskFull and LibraryError."""
     try:
         write_atomic(path, data)
     except OSError as error:
@@ -89,7 +89,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder if need be. Raises DiskFull and LibraryError."""
+    """Make a folder if it is missing. Raises DiskFull and LibraryError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
@@ -99,7 +99,7 @@ def make_folder(path: Path) -> None:
 
 
 def refusal(path: Path, error: OSError) -> DiskFull | LibraryError:
-    """Return what a file system's refusal to write means to a person."""
+    """Return the error to show to users if the file system refuses to write."""
     if error.errno in NO_SPACE:
         return DiskFull(
             f"{path}: {error.strerror}; what was read so far is kept: make room and give the same "

@@ -1,4 +1,4 @@
-"""The end of a build: what counts is listed, library.json is replaced, what is spent is removed."""
+"""Ends a build: lists the rows that count, replaces library.json, and removes unused files."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ IDS: Any = pa.schema(
 def publish(
     paths: LibraryPaths, ledger: Ledger, papers: Papers, before: Contents | None
 ) -> Contents:
-    """Write a new edition of the library, and remove what is not kept any longer.
+    """Write a new edition of the library, and remove files that need not be kept.
 
-    Who has an earlier edition open can go on reading it for a time; see `literature.library.parts`.
+    Processes that have an earlier edition open can read it for some time; see
+    `literature.library.parts`.
     """
     alive = {entry.reading for entry in ledger.entries.values()}
     symbols = _alive_symbols(paths, ledger, alive)
@@ -75,7 +76,7 @@ def publish(
 
 
 def write_skipped(paths: LibraryPaths, ledger: Ledger, others: Sequence[Trouble]) -> dict[str, int]:
-    """Write what was not read, or not whole, and return how often each reason was met."""
+    """Write skipped.jsonl: what was not read, or only partly. Return the count of each reason."""
     counts: dict[str, int] = {}
     lines = []
     for origin, reason in (
@@ -89,7 +90,7 @@ def write_skipped(paths: LibraryPaths, ledger: Ledger, others: Sequence[Trouble]
 
 
 def sweep(paths: LibraryPaths, ledger: Ledger, current: Contents | None) -> None:
-    """Remove files that are in no use: not now, and not kept of what was replaced.
+    """Remove files that are neither in use now nor kept for readers of replaced editions.
 
     Raises LibraryError.
     """
@@ -114,7 +115,7 @@ def _remove(file: Path) -> None:
 
 
 def _needed(commit: Commit, alive: set[int], shown: Positions) -> bool:
-    """Whether a commit has a row that counts, or that one which counts is made from."""
+    """Return whether a commit has a row that counts, or one from which such a row is merged."""
     if not commit.merged:
         return not alive.isdisjoint(commit.readings)
     assert commit.papers is not None
@@ -149,7 +150,7 @@ def _write(paths: LibraryPaths, file: str, of: Any, *columns: Any) -> Part:
 
 
 def _fingerprint(contents: Contents) -> str:
-    """Return a hash over the hashes of all files that hold what is shown."""
+    """Return a hash over the hashes of all files with shown papers and symbols."""
     digest = hashlib.sha256(f"schema {schema.VERSION}\n".encode())
     for placed in (*contents.paper_parts, *contents.symbol_parts):
         digest.update(f"{placed.first} {placed.part.sha256}\n".encode())

@@ -1,4 +1,4 @@
-"""Making one row of the rows that are the same paper; committed part by part, as reading is."""
+"""Merges rows that are the same paper into one row; commits part by part, like reading."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from hpcscientist.literature.library.paths import LibraryPaths, write_file
 from hpcscientist.literature.sources.ids import paper_id
 from hpcscientist.records.literature import Paper, SourceKind
 
-# Which rows are the same paper, found from hashes alone: the texts of few are looked at.
+# Finding rows that are the same paper, mostly by hashes: the texts of only a few are read.
 #
-# Rows that share an id are one paper. So are rows that share a title, unless what else is known
-# of them speaks against it (`keys.same_paper`).
+# Rows that share an id are one paper. So are rows that share a title, unless their other metadata
+# contradict that (`keys.same_paper`).
 
 N = TypeVar("N", bound=np.generic)
 Keys = npt.NDArray[np.uint64]
 
-# A title that more records share than this is none: "Untitled", "Preface", a journal's name.
+# A title of more records than this is ignored: "Untitled", "Preface", a journal's name.
 COMMON = 100
 
 
 @dataclass(slots=True)
 class Found:
-    """The rows that count: as sources gave them, and those made from others.
+    """The keys of the rows that sources gave, and the rows merged from others.
 
-    `made_of` has a hash of the members for each of `made`.
+    `made_of` has a hash of the members of each row in `made`.
     """
 
     given: Positions
@@ -66,7 +66,7 @@ class _Columns:
 
 
 def look(rows: Rows, alive: npt.NDArray[np.int64]) -> Found:
-    """Read the keys of all rows of the readings in `alive`, and of those made from others."""
+    """Return the keys of all rows of the readings in `alive`, and all merged rows."""
     columns = _Columns()
     for first, batch in rows.batches():
         readings = column(batch, "reading")
@@ -106,7 +106,7 @@ def _joined(arrays: Sequence[npt.NDArray[N]], kind: type[N]) -> npt.NDArray[N]:
 
 
 def groups(found: Found, rows: Rows) -> npt.NDArray[np.int64]:
-    """Return for each of `found.given` the number of its paper, from 0 without gaps."""
+    """Return the number of its paper for each of `found.given`, from 0 without gaps."""
     count = len(found.given)
     edges = _neighbours(found.id_keys, found.id_rows)
     labels = _components(count, edges)
@@ -119,17 +119,18 @@ def groups(found: Found, rows: Rows) -> npt.NDArray[np.int64]:
 
 
 def _neighbours(keys: Keys, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return pairs of rows that chain together all rows of each key."""
+    """Return pairs of rows that link all rows of each key into a chain."""
     order = np.argsort(keys, kind="stable")
     same = keys[order][1:] == keys[order][:-1]
     return np.stack([rows[order][:-1][same], rows[order][1:][same]], axis=1)
 
 
 def _components(count: int, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return each row's component, counted from 0 in the order of their first rows.
+    """Return each row's component; components are numbered from 0 by their first rows.
 
     Each component hooks itself to a lower neighbour until none has one (Shiloach and Vishkin
-    1982). SciPy's function is as fast, but importing it takes longer than most libraries do here.
+    1982). SciPy's function is as fast, but importing it takes longer than this does for most
+    libraries.
     """
     lowest = np.arange(count, dtype=np.int64)
     while True:
@@ -146,7 +147,7 @@ def _components(count: int, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
 def _same_titles(
     found: Found, titled: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], rows: Rows
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs of rows that are the same paper by their title, though no id says so."""
+    """Yield pairs of rows that are the same paper by title, although they share no id."""
     keys = found.title_keys[titled]
     order = np.argsort(keys, kind="stable")
     bounds = np.flatnonzero(np.diff(keys[order])) + 1
@@ -159,9 +160,9 @@ def _same_titles(
 
 
 def _alike(members: npt.NDArray[np.int64], found: Found, rows: Rows) -> Iterator[tuple[int, int]]:
-    """Yield each row with the first paper that it does not contradict.
+    """Yield pairs that join each row to the first paper that it does not contradict.
 
-    Records that tell more come first, so that one that tells nothing joins one paper only.
+    Records with more metadata come first, so that one without any joins only one paper.
     """
     read = [(schema.paper_of(rows.row(int(found.given[m]))), int(m)) for m in members]
     read.sort(key=lambda pair: (-_telling(pair[0]), pair[0].origin, pair[0].paper_id))
@@ -180,11 +181,11 @@ def _telling(paper: Paper) -> int:
 
 
 def member_hashes(found: Found, labels: npt.NDArray[np.int64]) -> tuple[list[Positions], Keys]:
-    """Return the positions of each paper that has several rows, ascending, and their hashes.
+    """Return the ascending positions of each paper with several rows, and a hash of each list.
 
-    The papers come in the order of their first rows.
+    The papers are in the order of their first rows.
     """
-    whole = np.bincount(labels, weights=~found.fragments) > 0  # of fragments alone: no paper
+    whole = np.bincount(labels, weights=~found.fragments) > 0  # fragments alone are no paper
     several = np.flatnonzero((np.bincount(labels) > 1)[labels] & whole[labels])
     if not len(several):
         return [], np.empty(0, dtype=np.uint64)
@@ -197,7 +198,7 @@ def member_hashes(found: Found, labels: npt.NDArray[np.int64]) -> tuple[list[Pos
 
 
 def _sums(members: Positions, lengths: npt.NDArray[np.int64]) -> Keys:
-    """Return a hash of each list of positions: the sum of theirs, whatever their order."""
+    """Return a hash of each list of positions: the sum of their hashes, independent of order."""
     mixed = members.astype(np.uint64)
     with np.errstate(over="ignore"):  # splitmix64, the finalizer of Steele et al. 2014
         mixed = (mixed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -210,11 +211,11 @@ def _sums(members: Positions, lengths: npt.NDArray[np.int64]) -> Keys:
     return found
 
 
-# One paper out of what several sources say of it.
+# Merging the records of several sources into one paper.
 
 V = TypeVar("V")
 
-# Who is believed first on what stands in a catalogue, and who on what stands in the text.
+# The order of trust in sources, for catalogue data and for texts.
 _ABOUT: tuple[SourceKind, ...] = (
     "semantic_scholar",
     "openalex",
@@ -229,13 +230,14 @@ _TEXT: tuple[SourceKind, ...] = ("latex", "pdf", *_ABOUT)
 
 
 def merged(papers: Sequence[Paper], abstracts: Sequence[str] = ()) -> Paper:
-    """Return one paper out of several records of it, the same for any order of them.
+    """Return one paper merged from several records of it; their order does not matter.
 
-    `abstracts` came apart from the paper, and stand where no record has one.
+    `abstracts` came without their paper; the longest is used if no record has an abstract.
 
-    Title, authors, year and the like are the first catalogue's that has them; sections and
-    formulas the LaTeX source's, else the PDF's, each the longest. Its id is the best of theirs,
-    and `origin` names all, the one with the text first.
+    Title, authors, year and similar fields come from the first catalogue that has them. Sections
+    and formulas come from the LaTeX source, else from the PDF, in each case the record with the
+    longest text. The id is the best of the records' ids, and `origin` names all records, the one
+    with the text first.
     """
     about = sorted(papers, key=lambda p: (_ABOUT.index(p.source), p.origin, p.paper_id))
     text = next((p for p in _by_text(about) if p.sections), about[0])
@@ -265,7 +267,7 @@ def merged(papers: Sequence[Paper], abstracts: Sequence[str] = ()) -> Paper:
 
 
 def _by_text(papers: Sequence[Paper]) -> list[Paper]:
-    """Return papers in the order in which their text is believed; the longest first of a kind."""
+    """Return papers in the order of trust in their text; within a kind, the longest first."""
     return sorted(papers, key=lambda p: (_TEXT.index(p.source), -_text_length(p)))
 
 
@@ -274,12 +276,12 @@ def _text_length(paper: Paper) -> int:
 
 
 def _first(papers: Sequence[Paper], of: Callable[[Paper], V]) -> V:
-    """Return the first of the papers' values that says something."""
+    """Return the papers' first value that is not empty, else the first paper's."""
     return next((value for p in papers if (value := of(p))), of(papers[0]))
 
 
 def _best_id(papers: Sequence[Paper], doi: str, arxiv_id: str) -> str:
-    """Return the id that later builds find too: a DOI's, else arXiv's, else a catalogue's."""
+    """Return an id that later builds find too: by DOI, else by arXiv id, else a catalogue's."""
     given = sorted({plain_id(p.paper_id) for p in papers}, key=_rank)
     known = paper_id("", doi=doi, arxiv_id=arxiv_id, other=given[0])
     return min(known, given[0], key=_rank)
@@ -292,7 +294,7 @@ def _rank(text: str) -> tuple[int, str]:
 
 
 def _origins(papers: Sequence[Paper]) -> str:
-    """Return where the papers are from, each place once."""
+    """Return the origins of papers, each once."""
     return "; ".join(dict.fromkeys(paper.origin for paper in papers))
 
 
@@ -303,9 +305,9 @@ _BATCH_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Papers:
-    """The papers that a library shows: positions, ascending, and where each id leads.
+    """The papers that a library shows: ascending positions, and the position for each id.
 
-    `ids` are hashes, ascending; `id_positions` has the position for each.
+    `ids` are ascending hashes; `id_positions` has the position for each.
     """
 
     shown: Positions
@@ -314,7 +316,7 @@ class Papers:
 
 
 def paper_rows(paths: LibraryPaths, ledger: Ledger) -> Rows:
-    """Return all rows of papers that were committed."""
+    """Return all committed rows of papers."""
     parts = [(c.first_paper, c.papers) for c in ledger.commits if c.papers is not None]
     return Rows(paths, parts, schema.PAPERS)
 
@@ -322,7 +324,7 @@ def paper_rows(paths: LibraryPaths, ledger: Ledger) -> Rows:
 def join(
     paths: LibraryPaths, ledger: Ledger, check: Callable[[], None], progress: Progress
 ) -> Papers:
-    """Find what is the same paper, write what was not made one yet, and return what counts.
+    """Find rows of the same paper, write merged rows that are missing, and return the papers.
 
     Raises DiskFull, LibraryError and what `check` raises.
     """

@@ -1,7 +1,7 @@
-"""The Arrow schemas of papers and symbols, declared once with a version; rows to records and back.
+"""The versioned Arrow schemas of papers and symbols, and conversion between rows and records.
 
-What readers found is kept as they found it. Where several sources have a paper, a further row
-holds what they say together, and names the rows that it is made from (`members`).
+The rows of readers are never changed. If several sources have a paper, an additional row merges
+them and lists the rows that it is made from (`members`).
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ PAPERS: Any = _schema(
         ("references", _TEXTS),
         ("source", pa.string()),
         ("origin", pa.string()),
-        ("reading", pa.int64()),  # number of the reading that gave it; 0: made from other rows
-        ("title_key", pa.uint64()),  # 0: the title says nothing
+        ("reading", pa.int64()),  # number of the reading that gave it; 0: merged from other rows
+        ("title_key", pa.uint64()),  # 0: the title is blank
         ("id_keys", pa.list_(pa.uint64())),
-        ("members", pa.list_(pa.int64())),  # positions of the rows it is made from
-        ("fragment", pa.bool_()),  # an abstract alone, whose paper is another row
+        ("members", pa.list_(pa.int64())),  # positions of the rows it is merged from
+        ("fragment", pa.bool_()),  # only an abstract, whose paper is another row
     ]
 )
 
@@ -79,7 +79,7 @@ _OF_SYMBOL = tuple(Symbol.model_fields)
 
 
 def paper_row(paper: Paper, reading: int, members: Sequence[int] = ()) -> dict[str, Any]:
-    """Return the row of a paper. Numbers that no column holds are left out."""
+    """Return the row of a paper. Numbers too large for their column become None."""
     row = {name: getattr(paper, name) for name in _OF_PAPER}
     row["year"] = _within(paper.year, _INT32)
     row["citations"] = _within(paper.citations, _INT64)
@@ -92,7 +92,7 @@ def paper_row(paper: Paper, reading: int, members: Sequence[int] = ()) -> dict[s
 
 
 def fragment_row(abstract: Abstract, reading: int) -> dict[str, Any]:
-    """Return the row of an abstract that came apart from its paper."""
+    """Return the row of an abstract that came without its paper."""
     return {
         **dict.fromkeys(("paper_id", "title", "venue", "doi", "arxiv_id"), ""),
         **{name: [] for name in ("authors", "sections", "formulas", "references", "members")},
@@ -108,7 +108,7 @@ def fragment_row(abstract: Abstract, reading: int) -> dict[str, Any]:
 
 
 def text_size(row: dict[str, Any]) -> int:
-    """Return about how many letters a paper's row has."""
+    """Return roughly how many characters a paper's row has."""
     size = len(row["abstract"]) + sum(map(len, row["references"]))
     size += sum(len(section["text"]) for section in row["sections"])
     return size + sum(len(f["text"]) + len(f["context"]) for f in row["formulas"])
@@ -124,10 +124,10 @@ def symbol_row(symbol: Symbol, reading: int) -> dict[str, Any]:
 
 
 def to_batch(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
-    """Return rows as a record batch. Text that is no Unicode is fixed first."""
+    """Return rows as a record batch. Text that is not valid Unicode is fixed."""
     try:
         return pa.RecordBatch.from_pylist(list(rows), schema=schema)
-    except UnicodeEncodeError:  # half a surrogate pair: JSON and PDFs can hold one
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON and PDFs can contain
         return pa.RecordBatch.from_pylist([_fixed(row) for row in rows], schema=schema)
 
 
@@ -150,7 +150,7 @@ def symbol_of(row: dict[str, Any]) -> Symbol:
 
 
 def version_of(schema: Any) -> int | None:
-    """Return the version in a schema's metadata; None for a schema that is not ours."""
+    """Return the version in a schema's metadata; None if another program wrote it."""
     value = (schema.metadata or {}).get(VERSION_KEY, b"")
     return int(value) if value.isdigit() else None
 
@@ -160,7 +160,7 @@ def _within(number: int | None, limit: int) -> int | None:
 
 
 def _fixed(value: Any) -> Any:
-    """Return a row, or what is in one, with every lone surrogate as a question mark."""
+    """Return a row, or a value in one, with a question mark for every lone surrogate."""
     fix: Callable[[Any], Any] = _fixed
     match value:
         case str():

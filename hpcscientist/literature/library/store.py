@@ -1,4 +1,4 @@
-"""A library as it is read: papers and symbols by position and by id, mapped into memory."""
+"""Reads a library: papers and symbols by position and by id, mapped into memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ R = TypeVar("R")
 def open_store(folder: Path) -> Store:
     """Open the library in a folder.
 
-    Raises LibraryError if there is none, if it is damaged, or written by a newer version.
+    Raises LibraryError if there is none, if it is damaged, or if a newer version wrote it.
     """
     paths = LibraryPaths(folder)
     if not folder.is_dir():
@@ -52,14 +52,14 @@ def open_store(folder: Path) -> Store:
 
 
 class Store:
-    """A library of one edition. Any thread may read.
+    """One edition of a library. Any thread may read.
 
-    A paper's position is its own for good: what stands there never changes, in later editions
-    either. Positions are ascending with gaps.
+    The paper at a position never changes, not even in later editions. Positions are ascending and
+    have gaps.
     """
 
     def __init__(self, paths: LibraryPaths, contents: Contents) -> None:
-        """Open what `contents` names; see `open_store`."""
+        """Open the files that `contents` names; see `open_store`."""
         self.folder = paths.root
         self.contents = contents
         self._papers = _rows(paths, contents.paper_parts, schema.PAPERS)
@@ -71,23 +71,23 @@ class Store:
 
     @property
     def fingerprint(self) -> str:
-        """A text that is equal only for libraries of the same content."""
+        """A text that is equal only for libraries with the same content."""
         return self.contents.fingerprint
 
     def __len__(self) -> int:
-        """Return how many papers there are."""
+        """Return the number of papers."""
         return len(self.positions)
 
     def paper_at(self, position: int) -> Paper:
-        """Return the paper at a position. Raises LookupError where none ever was."""
+        """Return the paper at a position. Raises LookupError if there never was one."""
         return self._made(schema.paper_of, self._papers.row(position))
 
     def symbol_at(self, position: int) -> Symbol:
-        """Return the symbol at a position. Raises LookupError where none ever was."""
+        """Return the symbol at a position. Raises LookupError if there never was one."""
         return self._made(schema.symbol_of, self._symbols.row(position))
 
     def position(self, paper_id: str) -> int | None:
-        """Return where a paper is, by any of its ids; None if it is not here."""
+        """Return the position of a paper with any of its ids; None if it is not in the library."""
         wanted = np.uint64(key(plain_id(paper_id)))
         place = int(np.searchsorted(self._keys, wanted))
         if place == len(self._keys) or self._keys[place] != wanted:
@@ -95,14 +95,14 @@ class Store:
         return int(self._places[place])
 
     def find(self, paper_id: str) -> Paper | None:
-        """Return a paper by any of its ids; None if it is not here."""
+        """Return a paper by any of its ids; None if it is not in the library."""
         place = self.position(paper_id)
         return None if place is None else self.paper_at(place)
 
     def papers(
         self, positions: Sequence[int] | Positions | None = None
     ) -> Iterator[tuple[int, Paper]]:
-        """Yield papers with their positions in ascending order; all that are shown if None."""
+        """Yield positions and papers in ascending order; all shown papers if None."""
         for position, row in self.rows(positions):
             yield position, self._made(schema.paper_of, row)
 
@@ -111,21 +111,21 @@ class Store:
         positions: Sequence[int] | Positions | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield papers as rows of the schema, of `columns` alone where those are given."""
+        """Yield positions and rows of papers, with only `columns` if those are given."""
         wanted = self.positions if positions is None else distinct(np.asarray(positions, np.int64))
         yield from _select(self._papers, wanted, columns)
 
     def symbols(
         self, positions: Sequence[int] | Positions | None = None
     ) -> Iterator[tuple[int, Symbol]]:
-        """Yield symbols with their positions in ascending order; all that are shown if None."""
+        """Yield positions and symbols in ascending order; all shown symbols if None."""
         shown = self.symbol_positions
         wanted = shown if positions is None else distinct(np.asarray(positions, np.int64))
         for position, row in _select(self._symbols, wanted, None):
             yield position, self._made(schema.symbol_of, row)
 
     def _made(self, make: Callable[[dict[str, Any]], R], row: dict[str, Any]) -> R:
-        """Return what a row holds. Raises LibraryError for what no build wrote."""
+        """Return the record of a row. Raises LibraryError if no build can have written the row."""
         try:
             return make(row)
         except ValueError as error:
@@ -137,7 +137,7 @@ class Store:
 def _select(
     rows: Rows, wanted: Positions, columns: Sequence[str] | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the wanted rows, a record batch at a time."""
+    """Yield the wanted rows with their positions, reading one record batch at a time."""
     if not len(wanted):
         return
     for first, batch in rows.between(int(wanted[0]), int(wanted[-1])):
@@ -150,7 +150,10 @@ def _select(
 
 
 def _taken(batch: Any, wanted: Sequence[int]) -> list[dict[str, Any]]:
-    """Return some rows, ascending, of a batch: run by run, for `take` imports what takes longer."""
+    """Return the wanted rows of a batch; `wanted` is ascending.
+
+    Slices run by run: `take` would import modules, which takes longer.
+    """
     found: list[dict[str, Any]] = []
     start = 0
     for place in range(1, len(wanted) + 1):
@@ -165,6 +168,6 @@ def _rows(paths: LibraryPaths, parts: Sequence[Placed], of: Any) -> Rows:
 
 
 def _column(paths: LibraryPaths, part: Part, of: Any, name: str) -> Any:
-    """Return a column of a file that was written as one record batch, mapped into memory."""
+    """Return a column, mapped into memory, of a file with a single record batch."""
     batches = [batch for _, batch in Rows(paths, [(0, part)], of).batches()]
     return column(batches[0], name)

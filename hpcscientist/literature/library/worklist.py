@@ -1,4 +1,4 @@
-"""Which of the inputs have to be read: new ones, and those whose content has changed."""
+"""Finds the inputs that have to be read: new ones, and those whose content has changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Listed:
 
 @dataclass(slots=True)
 class Worklist:
-    """What a build has to do. `troubles` are of inputs that are no sources."""
+    """What a build has to do. `troubles` are about inputs that are not sources."""
 
     todo: list[Listed] = field(default_factory=list)
     unchanged: int = 0
@@ -38,17 +38,17 @@ class Worklist:
 
     @property
     def bytes(self) -> int:
-        """What there is to read."""
+        """The number of bytes to read."""
         return sum(listed.stamp.size for listed in self.todo)
 
 
 def make_worklist(
     inputs: Sequence[Path], out: Path, ledger: Ledger, *, prune: bool, again: bool
 ) -> Worklist:
-    """Compare the inputs with what was read.
+    """Return what to do, from a comparison of the inputs with the ledger.
 
-    With `prune`, what is not among them is gone; with `again`, what was not read, or not
-    whole, is read once more.
+    With `prune`, sources that are no longer among the inputs are gone; with `again`, sources that
+    were not read, or only partly, are read again.
     """
     worklist, seen, looked = Worklist(), set[str](), list[tuple[Listed, Entry]]()
     for found in _sources(inputs, out):
@@ -73,7 +73,7 @@ def make_worklist(
             worklist.todo.append(listed)
             looked.append((listed, entry))
     _spare_unchanged(worklist, looked)
-    if ledger.cursor is not None:  # what was begun is ended first, whatever else there is now
+    if ledger.cursor is not None:  # a source that was begun is finished first
         begun = ledger.cursor.path
         worklist.todo.sort(key=lambda listed: listed.key != begun)
     worklist.gone = [key for key in ledger.entries if key not in seen] if prune else []
@@ -81,7 +81,7 @@ def make_worklist(
 
 
 def _sources(inputs: Sequence[Path], out: Path) -> Iterator[Source | Trouble]:
-    """Yield what is in the inputs and what was fetched, the library itself left out."""
+    """Yield the sources in the inputs and in what was fetched, without the library itself."""
     own = os.path.abspath(out)  # noqa: PTH100 (Path.absolute keeps "..")
     fetched = LibraryPaths(Path(own)).fetched
     for found in detect.inputs([*inputs, fetched] if fetched.is_dir() else inputs):
@@ -96,14 +96,14 @@ def _below(path: str, folder: str) -> bool:
 
 
 def _must_again(entry: Entry, listed: Listed, again: bool) -> bool:
-    """Whether to read even an unchanged source: it is read as something else, or better now."""
+    """Return whether to read even an unchanged source: its kind or its reader is another now."""
     source = listed.source
     newer = entry.reader != reader_of(source.kind)
     return entry.kind != source.kind or bool(entry.troubles and (again or newer))
 
 
 def _spare_unchanged(worklist: Worklist, looked: Sequence[tuple[Listed, Entry]]) -> None:
-    """Take from the worklist what only looks changed: copied or touched, with the same content."""
+    """Remove sources with unchanged content from the worklist: they were copied or touched."""
     if not looked:
         return
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
@@ -118,13 +118,13 @@ def _spare_unchanged(worklist: Worklist, looked: Sequence[tuple[Listed, Entry]])
 
 
 def key_of(path: Path) -> str:
-    """Return a path as text that is the same from every folder, and Unicode."""
+    """Return an absolute path as text that is valid Unicode."""
     return os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")  # noqa: PTH100
 
 
-@cache  # it is asked for every source, and the metadata of a package are long
+@cache  # called for every source, and reading the metadata of a package is slow
 def reader_of(kind: str) -> str:
-    """Return the versions of what reads a kind of source."""
+    """Return the versions of the packages that read a kind of source."""
     if kind != "pdf":
         return __version__
     try:

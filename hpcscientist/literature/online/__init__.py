@@ -1,4 +1,4 @@
-"""Asking Semantic Scholar, arXiv and OpenAlex, where a machine has internet and one wants it.
+"""Optional searches at Semantic Scholar, arXiv and OpenAlex, for machines with internet.
 
 Nothing here is imported unless `literature.online` names a service, or `hpcsci library fetch`
 is called.

@@ -1,8 +1,8 @@
-"""Asking one service politely: from the cache, in turn, again after a pause, or not at all.
+"""Asks one service politely: reads the cache, waits for a turn, retries after pauses, gives up.
 
-A service that is overloaded or broken is tried a few times within `PATIENCE_S`, and then set
-aside for a while in which nobody asks it. So what a campaign can lose to it is bounded, and what
-is missing is simply not found.
+A service that is overloaded or broken is tried a few times within `PATIENCE_S`, and then set aside:
+for some time no process asks it. So the time that a campaign can lose to it is bounded, and its
+papers are simply not found.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ from hpcscientist.literature.online.turns import NoTurn, Turn, Turns
 from hpcscientist.models.endpoint.retry import Transient, is_transient, retry_after_s
 from hpcscientist.ports import Tell
 
-# One GET of a public service, within its deadline, whatever the other side does.
+# One GET request to a public service, within its deadline, whatever the service does.
 #
-# Unlike an endpoint of a model, a public service may well be behind the site's proxy, so the
-# environment's proxy variables hold here. Keys are added below the client, where neither its log
-# nor its errors see them. Answers are untrusted: their size, their time and where they send us
-# are bounded.
+# Unlike a model's endpoint, a public service may be reachable only through the site's proxy, so the
+# environment's proxy variables apply here. Keys are added below the client, where neither its log
+# nor its errors contain them. Replies are untrusted: their size, time and redirects are bounded.
 
 USER_AGENT = f"hpcscientist/{__version__} (python-httpx/{httpx.__version__})"
 BODY_LIMIT = 16 * 2**20  # bytes; a page of 100 papers is well below 1 MiB
 _CONNECT_S = 10.0
 _REDIRECTS = 3
-_GRACE_S = 5.0  # for what no cancelling ends, such as a look-up of a name
+_GRACE_S = 5.0  # for operations that cannot be cancelled, such as a DNS lookup
 
 
 class NoNetwork(Transient):
-    """No connection to the service, so most likely none to any other."""
+    """Raised if there is no connection to the service, and so most likely to no other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a service answered."""
+    """The HTTP reply of a service."""
 
     status: int
     retry_after: str | None
@@ -65,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """How one service is reached. `headers` and `parameters` hold keys and are never shown."""
+    """A client of one service. `headers` and `parameters` contain keys and are never shown."""
 
     base: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -82,10 +81,10 @@ class Exchange:
                 raise ConfigError("a key of a service has characters that no request can hold")
 
     def get(self, path: str, parameters: Mapping[str, str], seconds: float) -> Answer:
-        """Make one request. Raises Transient; NoNetwork where nothing answers at all.
+        """Make one request. Raises Transient, and NoNetwork if nothing answers at all.
 
-        It runs in a thread of its own: the deadline then holds for whatever a request waits for,
-        and callers may have an event loop of their own or none.
+        The request runs in its own thread. So the deadline applies to everything that a request
+        waits for, and callers may or may not have an event loop.
         """
         found: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
 
@@ -125,7 +124,7 @@ class Exchange:
             raise NoNetwork(_what(error)) from None
 
     async def _follow(self, client: httpx.AsyncClient, url: httpx.URL) -> Answer:
-        """Get a page; redirects are followed as long as they stay with the same server."""
+        """Get a page, following redirects that stay on the same server."""
         for _ in range(1 + _REDIRECTS):
             async with client.stream("GET", url) as response:
                 target = response.next_request.url if response.next_request else None
@@ -144,7 +143,7 @@ class Exchange:
         packing = response.headers.get("Content-Encoding", "identity").lower()
         if packing not in ("identity", "gzip"):
             raise Transient(f"its answer is packed by {one_line(printable(packing), 50)}")
-        # Unpacked here, with a bound: a few packed kilobytes can hold gigabytes.
+        # Unpacked here, within a limit: a few packed kilobytes can become gigabytes.
         unpack = zlib.decompressobj(wbits=31) if packing == "gzip" else None
         content = bytearray()
         try:
@@ -182,7 +181,7 @@ class _Keyed(httpx.AsyncBaseTransport):
 
 
 def _proxy(base: str) -> str | None:
-    """Return the proxy that the environment names for an address; None for none."""
+    """Return the proxy for an address from the environment; None if there is none."""
     parts = urlsplit(base)
     if urllib.request.proxy_bypass(parts.netloc):
         return None
@@ -209,7 +208,7 @@ _NO = frozenset({401, 403})
 
 
 class Asker:
-    """Asks one service. Any thread may."""
+    """Asks one service. Any thread may use it."""
 
     def __init__(
         self,
@@ -220,7 +219,7 @@ class Asker:
         jitter: Callable[[], float] = random.random,
         note: Tell = lambda _: None,
     ) -> None:
-        """`jitter` returns numbers in [0, 1); `note` is told what does no harm, once."""
+        """`jitter` returns numbers in [0, 1); `note` is called once if replies cannot be stored."""
         self.service = service
         self._exchange = Exchange(service.base.rstrip("/"), service.headers, service.secrets)
         self._cache, self._turns, self._jitter, self._note = cache, turns, jitter, note
@@ -228,9 +227,9 @@ class Asker:
         self._barred_until = float("-inf")  # not shared: another process may have a better key
 
     def ask(self, words: str, page: int = 0) -> Answered:
-        """Return one page of what the service answers to a query, asked once ever.
+        """Return one page of the service's reply to a query, from the cache if it is there.
 
-        Raises OutOfReach, and QueryRefused where it can do nothing with these words.
+        Raises OutOfReach, and QueryRefused if the service rejects these words.
         """
         query = caching.normalised(words)
         found = self._cache.get(self.service.name, query, page)
@@ -240,7 +239,7 @@ class Asker:
             return found
         try:
             with self._turns.take() as turn:
-                # Somebody else may have asked it meanwhile.
+                # Another thread or process may have asked it meanwhile.
                 return self._cache.get(self.service.name, query, page) or self._fetch(
                     turn, query, page
                 )
@@ -255,7 +254,7 @@ class Asker:
         try:
             self._cache.put(answered)
         except OSError as error:
-            if not self._told:  # by whoever has the turn
+            if not self._told:  # safe: only the holder of the turn gets here
                 self._note(f"answers are not kept: {error.filename}: {error.strerror}")
             self._told = True
         return answered
@@ -301,7 +300,7 @@ class Asker:
             raise Transient(str(error)) from None
 
     def _pause(self, tries: int) -> float:
-        """Return the pause after so many tries: doubled each time, half of it random."""
+        """Return the pause after a number of tries: doubled each time, half of it random."""
         return _PAUSE_S * 2.0 ** (tries - 1) * (0.5 + self._jitter() / 2)
 
     def _answered(self, query: str, page: int, found: Page) -> Answered:

@@ -1,9 +1,9 @@
-"""What services have answered, kept for good: the same query is asked once, ever.
+"""The cache of services' replies, kept for good, so that the same query is asked only once ever.
 
-One small file an answer, named by the hash of service, query and page, written whole under a
-temporary name and renamed; never changed afterwards. So any number of processes may share a
-folder, on NFS too, without locks. What was parsed is kept, not what came over the wire: it is
-clean, and a replay does not depend on how a later version parses.
+Each reply is one small file, named by the hash of service, query and page. It is written under a
+temporary name, renamed, and never changed. So any number of processes may share a folder without
+locks, on NFS too. The cache stores parsed replies instead of raw ones: they are clean, and a replay
+does not depend on how a later version parses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _QUERY = 400  # characters
 
 
 class Answered(Record):
-    """One page of what a service answered, best first; `more` if there is another page."""
+    """One page of a service's reply, best first; `more` if there is another page."""
 
     version: int = VERSION
     service: str
@@ -37,7 +37,7 @@ class Answered(Record):
 
 
 def normalised(words: str) -> str:
-    """Return a query as it is asked: no case, one space, NFKC, bounded at a word's end."""
+    """Return a query in the form that is sent: case folded, single spaces, NFKC, cut at a word."""
     kept = "".join(c if c.isprintable() else " " for c in words[: 10 * _QUERY])
     folded = " ".join(unicodedata.normalize("NFKC", kept).casefold().split())
     if len(folded) > _QUERY:
@@ -46,31 +46,31 @@ def normalised(words: str) -> str:
 
 
 def key(service: str, query: str, page: int) -> str:
-    """Return the name that an answer is kept under."""
+    """Return the name under which a reply is stored."""
     return hashlib.sha256(json.dumps([VERSION, service, query, page]).encode()).hexdigest()
 
 
 class Cache:
-    """A folder of answers."""
+    """A folder of stored replies."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, service: str, query: str, page: int) -> Answered | None:
-        """Return what was answered; None if it was never asked, or the file is damaged."""
+        """Return a stored reply; None if there is none, or its file is damaged."""
         found = _read(self._path(service, query, page))
         if found is None or (found.service, found.query, found.page) != (service, query, page):
             return None
         return found
 
     def put(self, answered: Answered) -> None:
-        """Keep an answer. Raises OSError."""
+        """Store a reply. Raises OSError."""
         path = self._path(answered.service, answered.query, answered.page)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, answered.model_dump_json().encode())
 
     def holding(self, paper_id: str) -> Iterator[Paper]:
-        """Yield the records of a paper in all answers, in the order of their names."""
+        """Yield the records of a paper in all replies, in the order of the file names."""
         wanted = json.dumps(paper_id, ensure_ascii=False).encode("utf-8", "replace")
         for path in sorted(self._folder.glob("*/??/*.json")):
             try:
@@ -89,10 +89,10 @@ class Cache:
 
 
 class Misses:
-    """What was out of reach when a campaign asked, one key a line; `path` None: not kept.
+    """The queries that a campaign could not get answered, one key per line of a file.
 
-    A campaign that is taken up again finds what it found, and not more because a service has
-    come back meanwhile: its replies and ideas rest on that.
+    A resumed campaign must find what it found before, even if a service is reachable again
+    meanwhile, since its replies and ideas depend on that. If `path` is None, nothing is recorded.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -106,7 +106,7 @@ class Misses:
         return name in self._keys
 
     def add(self, name: str) -> None:
-        """Note one. Raises OSError."""
+        """Record the key of a query. Raises OSError."""
         if self._path is None:
             return
         with self._lock:

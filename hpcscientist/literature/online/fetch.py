@@ -1,4 +1,4 @@
-"""Fetching papers for a library that lies here: what a service finds, written as a source."""
+"""Fetches papers from a service and writes them as a source of a local library."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NAME = 40  # characters of the query in a file's name
 def fetch(asker: Asker, words: str, limit: int, note: Tell) -> tuple[Paper, ...]:
     """Return at most `limit` papers that a service finds, the best first.
 
-    Where it stops answering after a first page, what it gave stands, and `note` is told. Raises
-    OutOfReach, and LibraryError where it can do nothing with the words.
+    If the service stops answering after the first page, the papers so far are returned and `note`
+    is called. Raises OutOfReach, and LibraryError if the service cannot use the words.
     """
     service = asker.service
     if not words_of(normalised(words)):
@@ -50,9 +50,9 @@ def fetch(asker: Asker, words: str, limit: int, note: Tell) -> tuple[Paper, ...]
 
 
 def keep(papers: Sequence[Paper], folder: Path, service: str, words: str) -> Path:
-    """Write papers as a source of a library, a JSON object a line; return the file.
+    """Write papers as a source of a library, one JSON object per line; return the file.
 
-    The same query has one file; one that already holds as much stays as it is. Raises OSError.
+    Each query has one file. A file that is already as large does not change. Raises OSError.
     """
     query = normalised(words)
     readable = re.sub(r"[^a-z0-9]+", "-", query)[:_NAME].strip("-")

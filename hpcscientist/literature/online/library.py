@@ -1,4 +1,4 @@
-"""A library that asks services too, where they can be reached."""
+"""A library that also searches online services, if they can be reached."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from hpcscientist.literature.sources.ids import normal_title
 from hpcscientist.ports import Library, Tell
 from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit, Why
 
-# One list out of what the offline library and the services find, each paper in it once.
+# Merging the results of the offline library and the services into one list without repeats.
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A paper at its place in one search; `why` where the offline library found it."""
+    """A paper in the results of one search; `why` if the offline library found it."""
 
     paper: Paper
     why: Why | None = None
@@ -38,7 +38,7 @@ class Listed:
 
 @dataclass(slots=True)
 class Joined:
-    """A paper, whoever found it: what each says of it, and its ranks, which count from 1."""
+    """A paper with its records from all searches, and its rank in each, from 1."""
 
     records: list[Paper] = field(default_factory=list)
     ranks: dict[int, int] = field(default_factory=dict)
@@ -46,16 +46,16 @@ class Joined:
 
     @property
     def score(self) -> float:
-        """By reciprocal rank fusion."""
+        """The score by reciprocal rank fusion."""
         return reciprocal(self.ranks.values())
 
     @property
     def paper_id(self) -> str:
-        """The id that it was found under first."""
+        """The paper's id in its first record."""
         return self.records[0].paper_id
 
     def as_hit(self) -> Hit:
-        """Return it as a hit."""
+        """Return the paper as a hit, with its records merged."""
         paper = one_of(self.records)
         return Hit(
             paper_id=paper.paper_id,
@@ -71,8 +71,8 @@ class Joined:
 def join(searches: Sequence[Sequence[Listed]]) -> list[Joined]:
     """Return the papers of several searches, the best first.
 
-    A paper keeps the id under which the first of them knows it. Ties go to the better best rank,
-    then to the smaller id.
+    A paper keeps its id from the first search that found it. On a tie the better best rank wins,
+    then the smaller id.
     """
     found = _Papers()
     for number, search in enumerate(searches):
@@ -85,14 +85,14 @@ def join(searches: Sequence[Sequence[Listed]]) -> list[Joined]:
 
 
 def one_of(records: Sequence[Paper]) -> Paper:
-    """Return one paper out of several records of it, under the id of the first."""
+    """Return one paper merged from several records, under the id of the first."""
     if len(records) == 1:
         return records[0]
     return merged(records).model_copy(update={"paper_id": records[0].paper_id})
 
 
 class _Papers:
-    """The papers so far, by what tells that two are one."""
+    """The papers so far, by ids and title, to recognise repeats."""
 
     def __init__(self) -> None:
         self.papers: list[Joined] = []
@@ -100,7 +100,7 @@ class _Papers:
         self._by_title: dict[str, list[Joined]] = {}
 
     def of(self, paper: Paper) -> Joined:
-        """Return the paper that a record is of, a new one where it is none of those so far."""
+        """Return the paper of a record; a new one if it matches none so far."""
         ids, title = keys.ids(paper), normal_title(paper.title)
         joined = next((self._by_id[i] for i in ids if i in self._by_id), None) or next(
             (j for j in self._by_title.get(title, ()) if keys.same_paper(j.records[0], paper)), None
@@ -118,10 +118,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class OnlineLibrary:
-    """The adapter that joins an offline library with what services find.
+    """The adapter that merges an offline library with the results of services.
 
-    A service that is out of reach finds nothing, and the library says so once. Formulas and
-    code are the offline library's alone.
+    A service that is out of reach contributes nothing, and the library reports that once. Formulas
+    and code come only from the offline library.
     """
 
     def __init__(
@@ -140,20 +140,20 @@ class OnlineLibrary:
 
     @property
     def fingerprint(self) -> str:
-        """Of the offline library's content and of which services are asked beside it."""
+        """A hash of the offline library's content and the names of the services."""
         names = [asker.service.name for asker in self._askers]
         parts = [VERSION, self._offline.fingerprint if self._offline else "", names]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def __len__(self) -> int:
-        """Return how many papers lie here; what services hold, nobody knows."""
+        """Return the number of papers in the offline library; the services' number is unknown."""
         return len(self._offline) if self._offline is not None else 0
 
     def __bool__(self) -> bool:
         return True
 
     def search(self, query: str, limit: int = 10, by: SearchBy = "both") -> tuple[Hit, ...]:
-        """Return at most `limit` papers, the best first: reciprocal rank fusion of all searches."""
+        """Return at most `limit` papers, best first, by reciprocal rank fusion of all searches."""
         if limit < 1:
             return ()
         with ThreadPoolExecutor(max_workers=len(self._askers) or 1) as threads:
@@ -167,7 +167,7 @@ class OnlineLibrary:
         return tuple(one.as_hit() for one in joined)
 
     def paper(self, paper_id: str) -> Paper | None:
-        """Return a paper whole, from the offline library or from what was ever answered."""
+        """Return a whole paper, from the offline library, earlier searches or stored replies."""
         own = self._offline.paper(paper_id) if self._offline is not None else None
         with self._lock:
             known = dict(self._found.get(paper_id, {}))
@@ -194,7 +194,7 @@ class OnlineLibrary:
         return [Listed(self._whole(hit), hit.why) for hit in hits]
 
     def _whole(self, hit: Hit) -> Paper:
-        """Return the offline paper of a hit, with the ids that tell it from others."""
+        """Return the offline paper of a hit, with all ids that help to recognise it."""
         paper = self._offline.paper(hit.paper_id) if self._offline is not None else None
         return paper or Paper(
             paper_id=hit.paper_id,
@@ -206,7 +206,7 @@ class OnlineLibrary:
         )
 
     def _ask(self, asker: Asker, query: str, limit: int) -> list[Listed]:
-        """Return what a service finds; nothing where it does not answer."""
+        """Return the papers that a service finds; those so far if it does not answer."""
         name = asker.service.name
         wanted = min(limit, asker.service.most)
         papers: list[Paper] = []
@@ -253,10 +253,10 @@ def open_online(
     note: Tell = _LOG.warning,
     environment: Mapping[str, str] = os.environ,
 ) -> OnlineLibrary:
-    """Join a library with services; nothing is sent yet.
+    """Return a library merged with services; no request is sent yet.
 
-    `folder` is the campaign's, for what was out of reach when it asked; None keeps no such
-    record. `note` is told, once each, what goes on without it. Raises ConfigError.
+    `folder` is the campaign's folder to record unanswered queries in; None records none. `note`
+    is called once for each problem that the search continues without. Raises ConfigError.
     """
     cache = Cache(default_cache(environment))
     askers = [asker(name, cache, note, environment) for name in dict.fromkeys(services)]
@@ -270,13 +270,13 @@ def asker(
     note: Tell = _LOG.warning,
     environment: Mapping[str, str] = os.environ,
 ) -> Asker:
-    """Return who asks a service. Raises ConfigError for an address or key that is none."""
+    """Return the asker of a service. Raises ConfigError for an invalid address or key."""
     service = service_named(name, environment)
     turns = Turns(f"{name} {service.base}", service.interval_s, shared_folder())
     return Asker(service, cache, turns, note=note)
 
 
 def default_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where answers are kept for good: in the user's cache folder."""
+    """Return the folder in the user's cache where replies are kept for good."""
     cache = environment.get("XDG_CACHE_HOME") or str(expanded("~/.cache"))
     return Path(cache) / "hpcscientist" / "online"

@@ -1,4 +1,4 @@
-"""The services that can be asked, a class each: how a page is asked for, how it is read."""
+"""The supported services, one class each: how to request a page, and how to parse the reply."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ from hpcscientist.literature.sources.records.openalex import paper_of
 from hpcscientist.literature.sources.records.semantic_scholar import item_of
 from hpcscientist.records.literature import Paper
 
-# What a service is, to who asks it.
+# The interface of a service, and helpers for all services.
 
 R = TypeVar("R")
 ServiceName = Literal["semantic_scholar", "arxiv", "openalex"]
 
 
 class Unreadable(Exception):
-    """An answer is not what the service documents: cut short, or not from it at all."""
+    """Raised if a reply is not as the service documents it: cut short, or from something else."""
 
 
 class QueryRefused(Exception):
-    """The service can do nothing with this one query."""
+    """Raised if the service rejects this one query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of an answer, best first; `more` if there is another."""
+    """One page of search results, best first; `more` if there is another page."""
 
     papers: tuple[Paper, ...]
     more: bool
 
 
 class Service(Protocol):
-    """One service. Pages count from 0 and hold `page_size` papers, `most` papers in all."""
+    """One service. Pages count from 0 and have `page_size` papers, at most `most` in total."""
 
     name: ServiceName
     base: str
     headers: Mapping[str, str]
-    secrets: Mapping[str, str]  # parameters that are shown nowhere
+    secrets: Mapping[str, str]  # parameters that are never shown
     interval_s: float
     page_size: int
     most: int
     key_variable: str
 
     def request(self, query: str, page: int) -> tuple[str, dict[str, str]]:
-        """Return path and parameters that ask for a page."""
+        """Return path and parameters of the request for a page."""
         ...
 
     def read(self, body: bytes, page: int) -> Page:
-        """Read what was answered. Raises Unreadable and QueryRefused."""
+        """Parse a reply. Raises Unreadable and QueryRefused."""
         ...
 
 
 def words_of(query: str) -> list[str]:
-    """Return the words of a query, without what any service takes for its query syntax."""
+    """Return the words of a query, without anything that is query syntax for some service."""
     return re.findall(r"[^\W_]+(?:['’.+#-]+[^\W_]+)*[+#]*", query)
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Read a JSON object. Raises Unreadable."""
+    """Parse a JSON object. Raises Unreadable."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def listed(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the records that an answer lists under a name. Raises Unreadable."""
+    """Return the records that a reply lists under a name. Raises Unreadable."""
     value = found.get(name)
     if not isinstance(value, list):
         raise Unreadable(f"its answer holds no list {name!r}")
@@ -86,7 +86,7 @@ def listed(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def count(value: object) -> int:
-    """Return a total that an answer names. Raises Unreadable."""
+    """Return a total in a reply. Raises Unreadable."""
     try:
         total = int(str(value))
     except ValueError:
@@ -95,7 +95,7 @@ def count(value: object) -> int:
 
 
 def online_papers(records: Iterable[R], read: Callable[[R], object]) -> tuple[Paper, ...]:
-    """Return the papers that a reader makes of an answer's records; what is none is left out."""
+    """Return the papers that `read` makes from a reply's records; other results are left out."""
     papers = []
     for record in records:
         try:
@@ -107,17 +107,17 @@ def online_papers(records: Iterable[R], read: Callable[[R], object]) -> tuple[Pa
     return tuple(papers)
 
 
-# arXiv: the query API, answered as Atom (info.arxiv.org/help/api/user-manual.html).
+# arXiv: the query API, which replies in Atom (info.arxiv.org/help/api/user-manual.html).
 #
-# One request every three seconds, one connection at a time (terms of use). All words must be in a
-# paper's record; only the first few are asked for, or nothing would have them all. Its answers
-# are XML from outside: a document type, and with it every entity, is refused.
+# One request every three seconds, one connection at a time (terms of use). A paper's record must
+# contain all words; only the first few are sent, or no paper would match. The replies are untrusted
+# XML: a document type, and with it every entity, is refused.
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 _TOTAL = "{http://a9.com/-/spec/opensearch/1.1/}totalResults"
 _WORDS = 6
 _DEPTH = 50
-# Taken for operators, or in every abstract.
+# Words that arXiv treats as operators, or that are in every abstract.
 _COMMON = "a an and andnot are as at by for from in is not of on or that the to using via with"
 
 
@@ -136,11 +136,11 @@ class Arxiv:
         self.secrets: Mapping[str, str] = {}
 
     def request(self, query: str, page: int) -> tuple[str, dict[str, str]]:
-        """Return path and parameters that ask for a page."""
+        """Return path and parameters of the request for a page."""
         words = words_of(query)
         kept = list(dict.fromkeys(w for w in words if w not in _COMMON.split())) or words
         return "/query", {
-            # In quotes, a word with a hyphen or a point in it is looked for as it is.
+            # Quotes make arXiv search a word with a hyphen or point as it is.
             "search_query": " AND ".join(f'all:"{word}"' for word in kept[:_WORDS]),
             "start": str(page * self.page_size),
             "max_results": str(self.page_size),
@@ -149,7 +149,7 @@ class Arxiv:
         }
 
     def read(self, body: bytes, page: int) -> Page:
-        """Read what was answered. Raises Unreadable and QueryRefused."""
+        """Parse a reply. Raises Unreadable and QueryRefused."""
         feed = _parsed(body)
         if feed.tag != f"{_ATOM}feed":
             raise Unreadable("its answer is no Atom feed")
@@ -159,7 +159,7 @@ class Arxiv:
                 raise QueryRefused(_text(entry, f"{_ATOM}summary"))
         total = min(count(_text(feed, _TOTAL)), self.most)
         if not entries and page * self.page_size < total:
-            raise Unreadable("its answer is empty though it names hits")  # it does at times
+            raise Unreadable("its answer is empty though it names hits")  # arXiv does this at times
         return Page(
             online_papers(entries, lambda entry: arxiv_item(entry, self.name)),
             (page + 1) * self.page_size < total,
@@ -205,14 +205,14 @@ def _parsed(body: bytes) -> Element:
 
 
 def _clark(name: str) -> str:
-    """Return expat's name with its namespace as ElementTree writes it: {namespace}name."""
+    """Return an expat name with its namespace in ElementTree's notation: {namespace}name."""
     return re.sub(r"^(?=.*\})", "{", name)
 
 
 # OpenAlex: search among works (developers.openalex.org).
 #
-# It allows a hundred requests a second and counts them by the day: a few without a key, a
-# thousand searches with one, which is free. An address in HPCSCI_MAILTO says who asks.
+# It allows a hundred requests a second, and limits them per day: a few without a key, a thousand
+# searches with one, which is free. The address in HPCSCI_MAILTO identifies the user.
 
 _SELECT = (
     "id,doi,display_name,publication_year,authorships,primary_location,locations,"
@@ -224,7 +224,7 @@ class OpenAlex:
     """The adapter to OpenAlex."""
 
     name: ServiceName = "openalex"
-    interval_s = 0.2  # far below what is allowed; nothing here needs more
+    interval_s = 0.2  # five requests a second: far below the limit, and enough
     page_size = 50
     most = 1000
     key_variable = "HPCSCI_OPENALEX_API_KEY"
@@ -237,16 +237,16 @@ class OpenAlex:
         self.secrets: Mapping[str, str] = {name: value for name, value in own.items() if value}
 
     def request(self, query: str, page: int) -> tuple[str, dict[str, str]]:
-        """Return path and parameters that ask for a page."""
+        """Return path and parameters of the request for a page."""
         return "/works", {
-            "search": " ".join(words_of(query)),  # in lower case: no AND, OR, NOT
+            "search": " ".join(words_of(query)),  # queries are in lower case: no AND, OR, NOT
             "per_page": str(self.page_size),
             "page": str(page + 1),
             "select": _SELECT,
         }
 
     def read(self, body: bytes, page: int) -> Page:
-        """Read what was answered. Raises Unreadable."""
+        """Parse a reply. Raises Unreadable."""
         found = json_object(body)
         meta = found.get("meta")
         if not isinstance(meta, dict):
@@ -258,8 +258,8 @@ class OpenAlex:
 
 # Semantic Scholar: the Academic Graph API's relevance search (api.semanticscholar.org/api-docs).
 #
-# Without a key all users share one pool of requests, and HTTP 429 is common; with one it is one
-# request a second. Words with a hyphen find nothing there, so hyphens become spaces.
+# Without a key, all users share one pool of requests, and HTTP 429 is common; with a key, the limit
+# is one request a second. Words with a hyphen find nothing there, so hyphens become spaces.
 
 _FIELDS = "title,abstract,authors,year,venue,externalIds,url,citationCount"
 
@@ -280,7 +280,7 @@ class SemanticScholar:
         self.secrets: Mapping[str, str] = {}
 
     def request(self, query: str, page: int) -> tuple[str, dict[str, str]]:
-        """Return path and parameters that ask for a page."""
+        """Return path and parameters of the request for a page."""
         return "/paper/search", {
             "query": " ".join(words_of(query.replace("-", " "))),
             "offset": str(page * self.page_size),
@@ -289,10 +289,10 @@ class SemanticScholar:
         }
 
     def read(self, body: bytes, page: int) -> Page:
-        """Read what was answered. Raises Unreadable."""
+        """Parse a reply. Raises Unreadable."""
         found = json_object(body)
         total = min(count(found.get("total")), self.most)
-        if total == 0:  # it names no list then
+        if total == 0:  # the reply then has no list
             return Page((), more=False)
         more = (page + 1) * self.page_size < total
         records = listed(found, "data")
@@ -303,7 +303,7 @@ NAMES: tuple[ServiceName, ...] = ("semantic_scholar", "arxiv", "openalex")
 
 
 def service_named(name: ServiceName, environment: Mapping[str, str]) -> Service:
-    """Return the adapter to a service, with the key and address that the environment names."""
+    """Return the adapter to a service, with its key and address from the environment."""
     match name:
         case "semantic_scholar":
             return SemanticScholar(environment)

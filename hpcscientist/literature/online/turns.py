@@ -1,9 +1,9 @@
-"""Whose turn it is to ask a service: one request at a time, so far apart as it wants them.
+"""Rate limiting: one request to a service at a time, at the interval that the service requires.
 
-It holds for all threads of a process, and for all processes of a user on one machine: they
-share a small file on the machine's own disk, under a lock (flock(2)) that needs no daemon and
-ends with its process. Where there is no such file, it holds for the process alone. That a
-service is left alone for a while is in the file too.
+The limit applies to all threads of a process, and to all processes of a user on one machine. They
+share a small file on the machine's own disk, under a lock (flock(2)) that needs no daemon and ends
+with its process. Without such a file, the limit applies only within the process. The file also
+records for how long a failing service is set aside.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-TURN_S = 300.0  # the longest anybody waits for others' turns
-HOLD_S = 60.0  # how long a service that failed is left alone, doubled from time to time
+TURN_S = 300.0  # the longest wait for a turn
+HOLD_S = 60.0  # how long a service that failed is set aside, doubled with each further failure
 _DOUBLINGS = 4
 _DAY_S = 86400.0
 _POLL_S = 0.1
 
 
 class NoTurn(Exception):
-    """Others have asked the service all the time."""
+    """Raised if other threads or processes held the turn for all of TURN_S."""
 
 
 @dataclass(slots=True)
 class _State:
-    """Of a service, on the clock of this boot, which all processes share."""
+    """The state of a service; times are on this boot's clock, which all processes share."""
 
     boot: str
-    last: float = float("-inf")  # when it was asked last
-    until: float = float("-inf")  # when it may be asked again
+    last: float = float("-inf")  # time of the last request
+    until: float = float("-inf")  # the service is set aside until then
     failures: int = 0
 
 
 class Turn:
-    """The turn of one thread."""
+    """A turn that one thread holds."""
 
     def __init__(self, turns: Turns, state: _State, save: Callable[[_State], None]) -> None:
         self._turns, self._state, self._save = turns, state, save
 
     @property
     def left_alone_s(self) -> float:
-        """For how many seconds yet the service is to be left alone; 0 if it may be asked."""
+        """The seconds for which the service is still set aside; 0 if it may be asked."""
         left: float = self._state.until - self._turns.clock()
         return max(0.0, left)
 
@@ -63,13 +63,13 @@ class Turn:
         self._save(self._state)
 
     def succeed(self) -> None:
-        """Note that the service has answered."""
+        """Record that the service has answered."""
         if self._state.failures:
             self._state.failures = 0
             self._save(self._state)
 
     def set_aside(self, asked_s: float | None = None) -> float:
-        """Leave the service alone for a while, and for so long as it asked; return the seconds."""
+        """Set the service aside, at least for as long as it asked; return the seconds."""
         held = HOLD_S * 2.0 ** min(self._state.failures, _DOUBLINGS)
         seconds = min(max(held, asked_s or 0.0), _DAY_S)
         self._state.until = self._turns.clock() + seconds
@@ -79,7 +79,10 @@ class Turn:
 
 
 class Turns:
-    """The turns at one service. `folder` None: this process alone. Any thread may take one."""
+    """The turns at one service, which any thread may take.
+
+    If `folder` is None, turns apply to this process only.
+    """
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class Turns:
 
     @contextmanager
     def take(self) -> Iterator[Turn]:
-        """Hold the turn. Raises NoTurn."""
+        """Hold the turn within the context. Raises NoTurn."""
         if not self._mine.acquire(timeout=TURN_S):
             raise NoTurn
         try:
@@ -115,7 +118,7 @@ class Turns:
             self._mine.release()
 
     def _locked(self) -> int | None:
-        """Open the shared file and hold its lock. None where that cannot be. Raises NoTurn."""
+        """Open the shared file and hold its lock; None if that is impossible. Raises NoTurn."""
         if self._path is None:
             return None
         descriptor = None
@@ -135,7 +138,7 @@ class Turns:
         return descriptor
 
     def _read(self, descriptor: int) -> _State:
-        """Return what the file says, unless it is damaged or of another boot."""
+        """Return the state in the file; a fresh one if it is damaged or of another boot."""
         fresh = _State(self._boot)
         try:
             state = _State(**json.loads(os.pread(descriptor, 4096, 0)))
@@ -147,7 +150,7 @@ class Turns:
 
 
 def shared_folder() -> Path | None:
-    """Return this user's folder for turns on this machine's disk; None where it is not theirs."""
+    """Return this user's folder for turns on this machine's disk; None if they do not own it."""
     folder = Path(tempfile.gettempdir()) / f"hpcsci-online-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -169,7 +172,7 @@ def _lock(descriptor: int) -> bool:
 def _write(descriptor: int | None, state: _State) -> None:
     if descriptor is None:
         return
-    with contextlib.suppress(OSError):  # a full disk: other processes know less, that is all
+    with contextlib.suppress(OSError):  # a full disk: other processes only miss this update
         data = json.dumps(asdict(state)).encode()
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, data, 0)

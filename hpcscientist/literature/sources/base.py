@@ -1,7 +1,7 @@
-"""What every reader yields, and which reader reads what.
+"""The items that readers yield, and the reader of each kind of source.
 
-A reader is a module with `read(path, origin)`. It yields what it finds as it goes, holds no more
-than one document in memory, and reports what it cannot read as a Trouble instead of raising.
+A reader is a module with `read(path, origin)`. It yields items as it finds them, holds at most one
+document in memory, and reports anything unreadable as a Trouble instead of raising.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ _MODULES: Final[dict[FileKind, str]] = {
 
 
 class Trouble(Record):
-    """Something that was not read, or not whole. `origin` as a paper's; `reason` is one line."""
+    """A report that something was not read, or only partly. `origin` as for a paper.
+
+    `reason` is one line.
+    """
 
     origin: str
     reason: str = Field(min_length=1)
 
 
 class Abstract(Record):
-    """An abstract that comes apart from its paper, as in Semantic Scholar's bulk files.
+    """An abstract without its paper, as in Semantic Scholar's bulk files.
 
-    It belongs to every paper whose `url` is this one and that has no abstract of its own.
+    It belongs to every paper with this `url` that has no abstract of its own.
     """
 
     url: str = Field(min_length=1)
@@ -60,9 +63,9 @@ Reader = Callable[[Path, str], Iterator[Item]]
 class Source:
     """One unit of work: a file, a part of one, a code repository or a LaTeX project.
 
-    `origin` is what people know `path` by. `start` and `end` are bytes and stand for the lines
-    that begin in [start, end); None means to the end. Other than (0, None) only for a source
-    that `detect.divide` has made.
+    `origin` is the name of `path` shown to users. `start` and `end` are byte offsets: the source
+    is the lines that begin in [start, end); None means to the end. Only `detect.divide` makes
+    sources with other values than (0, None).
     """
 
     path: Path
@@ -73,29 +76,29 @@ class Source:
 
 
 def module_of(kind: FileKind) -> str:
-    """Return a reader's module. A function `prepare` in it imports what reading takes later."""
+    """Return the module of a reader. Its function `prepare`, if any, does the reader's imports."""
     return f"hpcscientist.literature.sources.{_MODULES[kind]}"
 
 
 def reader_for(kind: FileKind) -> Reader:
-    """Return the reader of a kind. Its module is imported now, not before."""
+    """Return the reader of a kind. Imports its module only now."""
     module = importlib.import_module(module_of(kind))
     reader: Reader = module.read
     return reader
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield what a source holds. What the disk or the system refuses is a Trouble, never raised."""
+    """Yield the items of a source. An OSError becomes a Trouble and is not raised."""
     reader = reader_for(source.kind)
     try:
         if (source.start, source.end) == (0, None):
             yield from reader(source.path, source.origin)
-        else:  # only readers of lines are ever given a part
+        else:  # only line-based readers ever get a part
             yield from reader(source.path, source.origin, source.start, source.end)  # type: ignore[call-arg]
     except OSError as error:
         yield trouble(source.origin, f"cannot be read: {error.strerror or error}")
 
 
 def trouble(origin: str, reason: str) -> Trouble:
-    """Make a Trouble of a reason of any length and shape."""
+    """Return a Trouble whose reason is put on one line; the reason may have any length."""
     return Trouble(origin=origin, reason=one_line(reason) or "cannot be read")

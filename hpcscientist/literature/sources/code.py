@@ -1,7 +1,7 @@
-"""Python code as an index of its functions, methods and classes. Nothing of it is executed.
+"""Reads Python code as a list of its functions, methods and classes, without executing it.
 
-Files are parsed by `ast`, the cells of notebooks too, each by itself. Of other languages only
-their presence is told. Links are not followed, and clones inside a repository are left out.
+`ast` parses files, and each cell of a notebook separately. Files of other languages are only
+counted. Links are not followed, and clones inside a repository are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.literature.sources.records import jsonl
 from hpcscientist.records.literature import Symbol
 
-# Folders: what is in them, in order, and whether it is somebody's code.
+# Folders: their files and folders, in order, and whether they are code repositories.
 
 PYTHON = (".py", ".ipynb")
 OTHER_LANGUAGES = {
@@ -40,8 +40,9 @@ _SYSTEM = frozenset({"/proc", "/sys", "/dev"})  # some of their files have no en
 class Listing:
     """The names of a folder's regular files and folders, in order, hidden ones left out.
 
-    Names and no paths, which take five times as much where there are a million. `odd` counts
-    broken links, links that lead to a folder above, pipes, sockets and devices: never opened.
+    They are names because paths take five times the memory, which matters for a million of them.
+    `odd` counts broken links, links to a folder above, pipes, sockets and devices; these are never
+    opened.
     """
 
     folder: Path
@@ -52,12 +53,12 @@ class Listing:
 
     @property
     def project(self) -> bool:
-        """Whether this is the root of a code repository, by the files that only roots have."""
+        """Whether this is the root of a code repository, by files that only a root has."""
         return self.cloned or any(f in _PROJECT_FILES for f in self.files)
 
 
 def listing(folder: Path, follow: bool = True) -> Listing:
-    """List a folder; `follow` false leaves links out. Raises OSError."""
+    """Return what is in a folder, without links if `follow` is false. Raises OSError."""
     places: dict[str, list[str]] = {"file": [], "folder": [], "odd": []}
     cloned = False
     with os.scandir(folder) as found:
@@ -81,9 +82,9 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def _leads_away(entry: os.DirEntry[str]) -> bool:
-    """Whether a folder is a link to one that it lies in itself, or the system's view of itself.
+    """Return whether a folder is a link to a folder above it, or is /proc, /sys or /dev.
 
-    A link to `/` would have the whole machine read.
+    Following a link to `/` would read the whole machine.
     """
     if not entry.is_symlink():
         return entry.path in _SYSTEM
@@ -93,7 +94,7 @@ def _leads_away(entry: os.DirEntry[str]) -> bool:
 
 
 def code_files(root: Path) -> Iterator[Path | OSError]:
-    """Yield the files of a repository in order; links and clones inside it are left out."""
+    """Yield the files of a repository in order, and errors; links and inner clones are left out."""
     pending = [root]
     while pending:
         folder = pending.pop()
@@ -109,7 +110,7 @@ def code_files(root: Path) -> Iterator[Path | OSError]:
 
 
 def has_code(root: Path) -> bool:
-    """Whether there is a program among the first files of a folder, in any language."""
+    """Return whether source code of any language is among the first files of a folder."""
     for number, path in enumerate(code_files(root)):
         if number >= _SEARCHED:
             return False
@@ -133,7 +134,7 @@ _BLOCKS = ast.stmt | ast.excepthandler | ast.match_case
 def read(path: Path, origin: str) -> Iterator[Item]:
     """Yield the symbols of a repository, or of one file. `origin` is the repository's name.
 
-    Raises OSError where one file was named and cannot be read.
+    Raises OSError if a single file was given and cannot be read.
     """
     if not path.is_dir():
         yield from _file(path, origin, text.shown(Path(path.name)))
@@ -190,7 +191,7 @@ def _without_magic(source: str) -> str:
 
 
 def symbols_of(source: str, repository: str, name: str) -> Iterator[Item]:
-    """Yield the symbols of a file's text in their order; a Trouble where it is no Python 3."""
+    """Yield the symbols of a file's text in order; a Trouble if it is not Python 3."""
     source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
     try:
         tree = syntax_tree(source)
@@ -260,7 +261,7 @@ def _signature(node: _Definition) -> str:
 
 
 def _bounded(code: list[str]) -> str:
-    """Return code of at most 200 lines and 10,000 characters; a comment says what is missing."""
+    """Return at most 200 lines and 10,000 characters of code; a comment counts missing lines."""
     kept, size = list[str](), 0
     for line in code[:_CODE_LINES]:
         size += len(line) + 1

@@ -1,7 +1,7 @@
-"""Finds what a library can be made of in files and folders, in the same order every time.
+"""Finds the sources of a library in files and folders, in the same order every time.
 
-A folder is walked in the order of its names; hidden files, links that lead back, and what is no
-regular file are left out. At most the names of one folder on the way down are held.
+Folders are walked in the order of their names. Hidden files, links that lead back, and anything
+but regular files are left out. Only the names of one folder are in memory at a time.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _TOLD = 8
 
 
 def inputs(paths: Iterable[Path]) -> Iterator[Source | Trouble]:
-    """Yield the sources below files and folders, and what is none of them.
+    """Yield the sources below files and folders, and Troubles for everything else.
 
-    Every source is one unit of work; none is yielded twice. A file that was named and cannot be
-    read is a Trouble with what would be; so is one met in a folder if its name promises a kind
-    that would be read, and a folder that is empty. All others are counted in one Trouble for the
-    folder. Raises LibraryError, before it yields, where a path does not exist.
+    Every source is one unit of work and is yielded once. A given file that is no source becomes a
+    Trouble that lists the accepted types. So does an empty folder. A file in a folder becomes a
+    Trouble if its name promises a type that it is not; all others are counted in one Trouble for
+    the folder. Raises LibraryError, before it yields, if a path does not exist.
     """
     given = [Path(p) for p in paths]
     for path in given:
@@ -50,9 +50,9 @@ def _all(given: Sequence[Path]) -> Iterator[Source | Trouble]:
 
 
 def divide(source: Source, size: int = PART_BYTES) -> Iterator[Source]:
-    """Yield parts of about `size` bytes of a source that is lines; any other source as it is.
+    """Yield a line-based source in parts of about `size` bytes, any other source unchanged.
 
-    The parts hold the same records, in the same order, as the source. Raises OSError.
+    The parts hold the same records as the source, in the same order. Raises OSError.
     """
     if not _divisible(source, size):
         yield source
@@ -77,9 +77,9 @@ def _divisible(source: Source, size: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A folder on the way; whether code and LaTeX parts in it belong to something above it.
+    """A folder of the walk, and whether its code and LaTeX parts belong to a source above it.
 
-    `figures` are names of images, without ending, in LaTeX documents of this folder and above.
+    `figures` are the images in LaTeX documents of this folder and above, without suffix.
     """
 
     folder: Path
@@ -90,14 +90,14 @@ class _Place:
 
 @dataclass(slots=True)
 class _Walk:
-    """What was seen on the way, so that nothing is read twice and no loop is entered."""
+    """The state of a walk: what was seen, so that nothing is read twice and no loop entered."""
 
     seen: set[tuple[int, int]] = field(default_factory=set)
     repositories: set[str] = field(default_factory=set)
     others: Counter[str] = field(default_factory=Counter)
 
     def named(self, path: Path) -> Iterator[Source | Trouble]:
-        """Yield the source that a file is."""
+        """Yield the source for a file that was given itself, or a Trouble."""
         found: Source | Trouble | str
         try:
             found = self._file(path) if path.is_file() else "no regular file"
@@ -108,7 +108,7 @@ class _Walk:
         yield found
 
     def below(self, top: Path) -> Iterator[Source | Trouble]:
-        """Yield the sources below a folder; at the end, what was left out."""
+        """Yield the sources below a folder, then a Trouble that counts the files left out."""
         pending, empty = [_Place(top)], True
         self.others.clear()
         while pending:
@@ -146,7 +146,7 @@ class _Walk:
         script = not place.code and any(n.endswith(code.PYTHON) for n in found.files)
         if coded or script:
             yield Source(place.folder, "code", self._repository(top, place.folder))
-        if coded and not mains:  # what else is in a repository are its test data
+        if coded and not mains:  # other files in a repository are mostly test data
             return
         figures = place.figures.union(*(_figures(place.folder / n) for n in mains))
         inside = _Place(
@@ -160,7 +160,7 @@ class _Walk:
 
     def _met(self, path: Path, place: _Place) -> Iterator[Source | Trouble]:
         if path.suffix in code.PYTHON:
-            return  # the folder's
+            return  # belongs to the code source of the folder
         try:
             found = self._file(path)
         except OSError as error:
@@ -183,7 +183,7 @@ class _Walk:
         return Source(path, kind, origin)
 
     def _repository(self, top: Path, folder: Path) -> str:
-        """Return a repository's name: its path below what was given, longer if that is taken."""
+        """Return a repository's name: its path below the input, longer if that name is taken."""
         whole = folder.resolve()
         name = shown(folder.relative_to(top)) if folder != top else shown(Path(whole.name))
         if name in self.repositories:
@@ -199,7 +199,7 @@ def _is_latex(name: str) -> bool:
 
 
 def _figures(main: Path) -> frozenset[str]:
-    """Return the names of the images in a LaTeX document, without folder and ending."""
+    """Return the names of the images in a LaTeX document, without folder and suffix."""
     text, _ = latex_files.flattened(latex_files.FolderFiles(main.parent), main.name)
     names = (found.group(1).strip() for found in _IMAGE.finditer(text))
     return frozenset(Path(n.removesuffix(".pdf")).name for n in names if n)

@@ -1,7 +1,8 @@
-"""A paper's id: the same for the same paper, whichever source it came from, as far as that goes.
+"""Ids of papers: as far as possible, one paper has one id, whichever source it came from.
 
-A DOI comes before an arXiv id, that before an id of Semantic Scholar or OpenAlex, and a hash of
-title, year and first author is last. A DOI that arXiv gave (10.48550/arXiv.…) is an arXiv id.
+A DOI is preferred over an arXiv id, that over an id of Semantic Scholar or OpenAlex. The last
+resort is a hash of title, year and first author. A DOI that arXiv issued (10.48550/arXiv.…) becomes
+an arXiv id.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _FIRST_YEAR_OF_ARXIV = 91
 
 
 def normal_doi(text: str) -> str:
-    """Return a DOI in lower case without prefix; "" where there is none in the text.
+    """Return the DOI in a text, in lower case and without prefix; "" if there is none.
 
-    DOIs do not tell upper from lower case (DOI Handbook, 2.4). Punctuation of the sentence that
-    the DOI ended is left out.
+    DOIs are case-insensitive (DOI Handbook, 2.4). Punctuation after a DOI at the end of a sentence
+    is left out.
     """
     bare = _DOI_PREFIX.sub("", text.strip())
     found = _DOI.search(unquote(bare) if "%2f" in bare.lower() else bare)
@@ -54,9 +55,9 @@ _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
 def normal_arxiv(text: str) -> str:
-    """Return an arXiv id without version, subject class and prefix; "" if it is none.
+    """Return an arXiv id without version, subject class and prefix; "" if the text is none.
 
-    The text must be an id, an address at arXiv, or such an id with "arXiv:" before it.
+    The text must be an id, an arXiv URL, or an id after "arXiv:".
     """
     found = _ARXIV.fullmatch(_ARXIV_PREFIX.sub("", text.strip(), count=1))
     if found is None:
@@ -67,7 +68,7 @@ def normal_arxiv(text: str) -> str:
 
 
 def find_arxiv(text: str) -> str:
-    """Return the first arXiv id that a running text names as one ("arXiv:…"); "" if none."""
+    """Return the first arXiv id that running text marks as one ("arXiv:…"); "" if none."""
     for prefix in _ARXIV_PREFIX.finditer(text):
         found = _ARXIV.match(text, prefix.end())
         if found is not None:
@@ -76,7 +77,7 @@ def find_arxiv(text: str) -> str:
 
 
 def arxiv_year(arxiv_id: str) -> int | None:
-    """Return the year in which an arXiv id was given; None for no id."""
+    """Return the year in which arXiv assigned an id; None for no id."""
     found = re.search(r"(?:^|/)(\d\d)", arxiv_id)
     if found is None:
         return None
@@ -85,10 +86,10 @@ def arxiv_year(arxiv_id: str) -> int | None:
 
 
 def normal_title(title: str) -> str:
-    """Return what makes a title the same title: its letters, marks and digits, of any script.
+    """Return a title in the form used to compare titles: letters, marks and digits of any script.
 
-    NFKC and case folding, so that "ﬁ" is "fi" and "Straße" is "STRASSE". A title of symbols alone
-    stands as it is.
+    NFKC and case folding apply, so that "ﬁ" equals "fi" and "Straße" equals "STRASSE". A title of
+    symbols alone only loses its white space.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", title).casefold())
     kept = "".join(c for c in folded if unicodedata.category(c)[0] in "LMN")
@@ -96,7 +97,7 @@ def normal_title(title: str) -> str:
 
 
 def title_id(title: str, year: int | None = None, authors: Sequence[str] = ()) -> str:
-    """Return the id of a paper that nobody has given one."""
+    """Return an id for a paper that has no other: "title:" and a hash."""
     parts = (normal_title(title), str(year or ""), _family_name(authors[0]) if authors else "")
     text = "\0".join(parts).encode("utf-8", "replace")
     return "title:" + hashlib.sha256(text).hexdigest()[:24]
@@ -117,9 +118,9 @@ def paper_id(
     arxiv_id: str = "",
     other: str = "",
 ) -> str:
-    """Return a paper's id from what is known of it.
+    """Return a paper's id from its known metadata.
 
-    `doi` and `arxiv_id` may come in any of their spellings; `other` is an id with its prefix
+    `doi` and `arxiv_id` may have any of their spellings; `other` is an id with its prefix
     ("s2:…", "openalex:…").
     """
     known_doi = normal_doi(doi)

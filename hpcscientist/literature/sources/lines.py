@@ -1,7 +1,7 @@
-"""Text from files nobody vouches for: lines and whole files, of bounded size, in any encoding.
+"""Reads text from untrusted files: lines and whole files, of bounded size, in any encoding.
 
-A line that is too long is passed over in small steps and never held. What is not UTF-8 is read
-as what it most likely is, and a Trouble at the end says so once a file.
+A line that is too long is skipped in small steps and never held in memory. Text that is not UTF-8
+is read in its most likely encoding; a Trouble at the end reports it once per file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LINE_BYTES = 16 * 2**20
 _STEP = 2**20
 _SNIFFED = 4096
 _BOMS = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is the beginning of this one
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is a prefix of this one
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -32,7 +32,7 @@ DAMAGED_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class Line(NamedTuple):
-    """A line without its end: its number in what was read, from 1, the byte it begins at, text."""
+    """A line without its line break: its number from 1 in what was read, first byte, and text."""
 
     number: int
     start: int
@@ -40,13 +40,13 @@ class Line(NamedTuple):
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether a file begins as gzip files do. Raises OSError."""
+    """Return whether a file begins like a gzip file. Raises OSError."""
     with path.open("rb") as file:
         return file.read(2) == b"\x1f\x8b"
 
 
 class _Unzipped(io.RawIOBase):
-    """What a gzip file holds, given out as it comes: damage costs nothing that stood before it."""
+    """The content of a gzip file, as it is unpacked, so that everything before damage is read."""
 
     def __init__(self, path: Path) -> None:
         self._file = gzip.GzipFile(path)
@@ -66,14 +66,14 @@ class _Unzipped(io.RawIOBase):
 
 
 def open_plain(path: Path) -> io.BufferedReader:
-    """Open a file for reading; a gzip file as what it holds, forwards only. Raises OSError."""
+    """Open a file for reading; a gzip file is unpacked, forwards only. Raises OSError."""
     if is_gzip(path):
         return io.BufferedReader(_Unzipped(path), _STEP)
     return io.BufferedReader(path.open("rb", buffering=0), _STEP)
 
 
 def wide_encoding(head: bytes) -> str:
-    """Return the UTF-16 or UTF-32 that a file's first bytes show; "" for bytewise encodings."""
+    """Return the UTF-16 or UTF-32 encoding that a file's first bytes show; "" for others."""
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name
@@ -85,7 +85,7 @@ def wide_encoding(head: bytes) -> str:
 
 
 def decode(data: bytes) -> tuple[str, str]:
-    """Return bytes as text, and what had to be done to them ("" where they are plain UTF-8)."""
+    """Return bytes as text, and a note on the decoding ("" if they are plain UTF-8)."""
     wide = wide_encoding(data)
     if wide:
         text = data.decode(wide, "replace").removeprefix("\ufeff")
@@ -100,22 +100,22 @@ def _decode_bytewise(data: bytes) -> tuple[str, str]:
         return data.decode(), note
     except UnicodeDecodeError:
         fixed = data.decode("utf-8", "replace")
-    if any(c > "\x7f" and c != "\ufffd" for c in fixed):  # other characters are sound UTF-8
+    if any(c > "\x7f" and c != "\ufffd" for c in fixed):  # other characters are valid UTF-8
         return fixed, "broken UTF-8, damaged characters marked"
     return data.decode("cp1252", "replace"), "not UTF-8, read as Windows-1252"
 
 
 def read_text(path: Path, limit: int = LINE_BYTES) -> tuple[str, str]:
-    """Return a whole file as text with a note as `decode` does; a damaged one as far as it goes.
+    """Return a whole file as text with a note, like `decode`; a damaged gzip file up to the damage.
 
-    Raises OSError, also for a file that holds more than `limit` bytes.
+    Raises OSError, also for a file with more than `limit` bytes of content.
     """
     with open_plain(path) as file:
         return read_bounded(file, limit)
 
 
 def read_bounded(file: IO[bytes], limit: int) -> tuple[str, str]:
-    """Return what is left of an open file, as `read_text` does."""
+    """Return the rest of an open file, like `read_text`."""
     parts: list[bytes] = []
     size = 0
     damage = ""
@@ -136,10 +136,10 @@ def read_bounded(file: IO[bytes], limit: int) -> tuple[str, str]:
 def read_lines(
     path: Path, origin: str, start: int = 0, end: int | None = None, limit: int = LINE_BYTES
 ) -> Generator[Line | Trouble]:
-    """Yield the lines that begin at bytes [start, end) of a file, or of what a gzip file holds.
+    """Yield the lines that begin at bytes [start, end) of a file, or of a gzip file's content.
 
-    A line of more than `limit` bytes is a Trouble. UTF-16 and UTF-32 have no parts: the one that
-    begins at 0 has all lines. Raises OSError.
+    A line of more than `limit` bytes is a Trouble. UTF-16 and UTF-32 cannot be divided: the part
+    that begins at 0 has all lines. Raises OSError.
     """
     notes: dict[str, int] = {}
     wide = ""
@@ -191,7 +191,10 @@ def _too_long(origin: str, limit: int) -> Trouble:
 
 
 def _first_line(file: IO[bytes], start: int, end: int | None) -> int | None:
-    """Go to the first line that begins at `start` or later; None if none does before `end`."""
+    """Seek to the first line that begins at `start` or later; return its byte.
+
+    None if no line begins before `end`.
+    """
     file.seek(start - 1)
     return _next_line(file, start - 1, end)
 

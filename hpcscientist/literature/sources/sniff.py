@@ -1,4 +1,4 @@
-"""What a file is, by its content."""
+"""Recognises the type of a file by its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCEPTED = (
 )
 LATEX_SUFFIXES = (".tex", ".ltx", ".latex")
 BIBTEX_SUFFIXES = (".bib", ".bibtex")
-# What a name promises; .json and .gz may well hold something else.
+# Suffixes that promise a type that we read; .json and .gz may well hold something else.
 _PROMISED = frozenset({".pdf", ".jsonl", ".ndjson", ".tar", ".tgz"}).union(
     LATEX_SUFFIXES, BIBTEX_SUFFIXES
 )
@@ -27,7 +27,7 @@ _OTHER_JSON = "JSON of a shape that is not known"
 _DAMAGED = "gzip data that is damaged from its beginning; fetch it again"
 HEAD_BYTES = 64 * 2**10
 _SCREENED = 1024
-_LINES = 100  # that are looked at where the first tells nothing
+_LINES = 100  # to look at if the first does not show the kind
 
 _COMMENTS = re.compile(r"\A(?:\s*%[^\n]*\n)+\s*")
 _BIBTEX = re.compile(r"\s*@[A-Za-z]+\s*[{(]")
@@ -53,7 +53,7 @@ _SIGNATURES = (
 
 
 def kind_of(path: Path) -> tuple[FileKind | None, str]:
-    """Return a file's kind, or None and what it is instead. Raises OSError."""
+    """Return a file's kind, or None and a description of what it is. Raises OSError."""
     packed = lines.is_gzip(path)
     with lines.open_plain(path) as file:
         try:
@@ -73,9 +73,9 @@ def kind_of(path: Path) -> tuple[FileKind | None, str]:
 
 
 def broken_promise(path: Path, what: str) -> str:
-    """Return what is wrong with a file whose name promises one kind, and which is `what`.
+    """Return the problem of a file whose name promises one type although it is `what`.
 
-    "" where the name promises nothing that we would read.
+    "" if its name promises no type that we read.
     """
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
@@ -86,7 +86,7 @@ def broken_promise(path: Path, what: str) -> str:
 
 
 def _head(file: io.BufferedReader) -> bytes:
-    """Return the first bytes of a file, fewer of a gzip file that is damaged after them."""
+    """Return the first bytes of a file; fewer if it is a gzip file with damage after them."""
     head = b""
     while len(head) < HEAD_BYTES:
         try:
@@ -102,7 +102,7 @@ def _head(file: io.BufferedReader) -> bytes:
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a file that begins so is a tar archive."""
+    """Return whether a file that begins with `head` is a tar archive."""
     try:
         tarfile.TarInfo.frombuf(head[:512], "utf-8", "replace")
     except (tarfile.HeaderError, ValueError):
@@ -143,12 +143,13 @@ def _kind_of_json(text: str) -> FileKind | None:
     record = next(jsonl.unwrapped(jsonl.first_value(text)), None)
     if record is not None:
         return _kind_of_record(record)
-    named = re.findall(r'"(\w+)"\s*:', text)  # a first record longer than the head, or damaged
+    # The first record is longer than the head, or damaged.
+    named = re.findall(r'"(\w+)"\s*:', text)
     return _kind_of_record(dict.fromkeys(named, _seen_id(text)))
 
 
 def _kind_of_later_lines(path: Path, head: str) -> FileKind | None:
-    """Return the kind of the next records where the first is longer than any may be, or damaged."""
+    """Return the kind of later records if the first one is damaged or not whole in `head`."""
     if jsonl.first_value(head) is not None:
         return None
     texts = (item.text for item in lines.read_lines(path, "") if isinstance(item, lines.Line))
@@ -181,7 +182,7 @@ def _kind_of_record(record: dict[str, Any]) -> FileKind | None:
 
 
 def is_main(path: Path) -> bool:
-    """Whether a LaTeX file begins a document of its own; a bare figure is none. Raises OSError."""
+    """Return whether a LaTeX file is a main file; a standalone figure is not. Raises OSError."""
     with lines.open_plain(path) as file:
         try:
             text = lines.decode(_head(file))[0]
@@ -191,5 +192,5 @@ def is_main(path: Path) -> bool:
 
 
 def is_main_text(text: str) -> bool:
-    """Whether a LaTeX text begins a document of its own."""
+    """Return whether a LaTeX text is that of a main file."""
     return _MAIN.search(text) is not None and _STANDALONE.search(text) is None

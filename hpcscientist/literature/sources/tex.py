@@ -1,4 +1,4 @@
-"""LaTeX's text as plain text; formulas stay as they are written."""
+"""Converts LaTeX to plain text; formulas stay as written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STYLE = re.compile(
     r"|footnotesize|normalsize|large|Large|LARGE|huge|Huge|centering|noindent|protect)(?![a-zA-Z])\s*)"
 )
 _ESCAPED = re.compile(r"\\([&%$#_{}])")
-_OPEN, _CLOSE = "\ue000", "\ue001"  # braces that are meant, while the others are removed
+_OPEN, _CLOSE = "\ue000", "\ue001"  # stand for escaped braces while the others are removed
 _GUARDED = {"{": _OPEN, "}": _CLOSE}
 _MACRO = re.compile(r"\\(?:[a-zA-Z@]+\*?[ \t]*(?:\[[^\[\]]{0,200}\])?|[^a-zA-Z])")
 _BRACES = re.compile(r"(?<!\\)[{}]")
@@ -47,11 +47,11 @@ _MARKS = re.compile(r"[\\{}~]|--|``|''")
 
 
 def plain(source: str, quick: bool = False) -> str:
-    r"""Return a piece of LaTeX as text: accents as letters, macros as what they print, no braces.
+    r"""Return a piece of LaTeX as plain text: accents become letters, macros what they print.
 
-    What stands between dollars, \( and \) is kept. The percent sign is one: BibTeX and metadata
-    know no comments. Text without a mark of LaTeX comes back as it is. `quick` drops the names of
-    macros that are not known instead of asking a parser what they print: for running text.
+    Math between dollars or \( and \) is kept. A percent sign is literal, since BibTeX and metadata
+    have no comments. Text without any sign of LaTeX is returned unchanged. `quick` is for running
+    text: it drops the names of unknown macros instead of asking a parser what they print.
     """
     if not _MARKS.search(source):
         return source
@@ -60,7 +60,7 @@ def plain(source: str, quick: bool = False) -> str:
 
 
 def split_math(source: str) -> list[str]:
-    """Return text, formula, text, … of a piece of LaTeX; what is opened and not closed is text."""
+    """Return text, formula, text, … of a piece of LaTeX; an unclosed formula counts as text."""
     parts: list[str] = []
     done = opened = 0
     closing = ""
@@ -94,7 +94,7 @@ def _accented(found: re.Match[str]) -> str:
 
 
 def _by_parser(piece: str) -> str:
-    """Decode what the tables do not know. It takes a millisecond, so only the rest comes here."""
+    """Decode macros that are not in the tables. A last resort, since it takes a millisecond."""
     if len(piece) > _LONGEST or _depth(piece) > _DEEPEST:
         return _stripped(piece)
     from pylatexenc.latexwalker import LatexWalkerError  # noqa: PLC0415  not needed by most texts
@@ -104,7 +104,7 @@ def _by_parser(piece: str) -> str:
     try:
         text = _decoder().latex_to_text(re.sub(r"(?<!\\)[%$]", r"\\\g<0>", piece))
     except (LatexWalkerError, RecursionError, ValueError, LookupError, TypeError, AttributeError):
-        return _stripped(piece)  # it means to be tolerant, and is not always
+        return _stripped(piece)  # pylatexenc tries to be tolerant, but does raise these
     return f"{lead}{text.strip()}{trail}"
 
 

@@ -1,4 +1,4 @@
-"""Texts as records hold them: one line, no control characters, bounded, in Unicode."""
+"""Cleans texts for records: one line, no control characters, bounded length, valid Unicode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d|21\d\d)(?!\d)")
 
 
 def one_line(text: object, limit: int = ABSTRACT_CHARACTERS) -> str:
-    """Return a text in one line of at most `limit` characters; "" for anything but a text."""
+    """Return a text as one line of at most `limit` characters; "" if `text` is no string."""
     if not isinstance(text, str):
         return ""
     text = text if text.isprintable() else _printable(text)
@@ -32,7 +32,7 @@ def one_line(text: object, limit: int = ABSTRACT_CHARACTERS) -> str:
 
 
 def paragraphs(text: str, limit: int) -> str:
-    """Return a text of at most `limit` characters, blanks collapsed, one empty line at most."""
+    """Return a text of at most `limit` characters, with single blanks and single empty lines."""
     lines = (_BLANKS.sub(" ", line).strip() for line in _printable(text).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()[:limit].rstrip()
 
@@ -53,12 +53,12 @@ def year_of(value: object) -> int | None:
 
 
 def count_of(value: object) -> int | None:
-    """Return a count; None for what is none."""
+    """Return a count; None if the value is not a non-negative integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def shown(path: Path) -> str:
-    """Return a path as people read it, also where its bytes are no UTF-8."""
+    """Return a path as text for users, even if its bytes are not valid UTF-8."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 

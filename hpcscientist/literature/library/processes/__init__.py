@@ -1,1 +1,1 @@
-"""Processes that read sources side by side for a build."""
+"""Processes that read sources concurrently for a build."""

@@ -1,4 +1,4 @@
-"""What reading one source gives: record batches of bounded size, in the order of the source."""
+"""Reads one source into record batches of bounded size, in the order of the source."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BATCH_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A source to read, or a part of one. `skip` batches of it are there already.
+    """A source to read, or a part of one. Its first `skip` batches exist already.
 
-    `reading` is the number under which it is read.
+    `reading` is the number of this reading of the source.
     """
 
     source: Source
@@ -27,17 +27,17 @@ class Task:
     skip: int = 0
 
     def outputs(self) -> Iterator[Output]:
-        """Read it."""
+        """Read the source; see `extract`."""
         return extract(self)
 
     def after(self, batches: int) -> Task:
-        """Return what is left of it when so many batches were given."""
+        """Return the rest of the task after some more batches."""
         return replace(self, skip=self.skip + batches)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows as Arrow record batches without their schema; b"" for none."""
+    """Rows as serialised Arrow record batches without their schema; b"" for none."""
 
     papers: bytes = b""
     paper_rows: int = 0
@@ -47,13 +47,13 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes up."""
+        """The number of bytes in the batch."""
         return len(self.papers) + len(self.symbols) + sum(len(o) + len(r) for o, r in self.troubles)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A source was read to its end. `content` is the hash of what it holds."""
+    """The end of a source. `content` is the hash of its bytes."""
 
     content: str
 
@@ -62,7 +62,7 @@ Output = Batch | Ended
 
 
 def extract(task: Task) -> Iterator[Output]:
-    """Read a source: batches, then its end. Nothing that a source holds raises an error."""
+    """Read a source: yield batches, then its end. No content of a source raises an error."""
     for number, batch in enumerate(_batches(task)):
         if number >= task.skip:
             yield batch
@@ -80,7 +80,7 @@ def _batches(task: Task) -> Iterator[Batch]:
 
 
 def _items(source: Source) -> Iterator[Item]:
-    """Yield what the reader yields; a reader that fails costs what it has not yielded yet."""
+    """Yield the reader's items; if the reader fails, the items so far and a Trouble."""
     try:
         yield from read(source)
     except Exception as error:  # noqa: BLE001 (somebody's file met somebody's parser)
@@ -94,7 +94,7 @@ def _said(error: Exception) -> str:
 
 @dataclass(slots=True)
 class _Pending:
-    """What was read and not yet given away."""
+    """The rows that were read since the last batch."""
 
     reading: int
     papers: list[dict[str, Any]] = field(default_factory=list)

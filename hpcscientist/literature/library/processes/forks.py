@@ -1,9 +1,9 @@
-"""The process whose forks read, and our end of the line to it.
+"""Starts the fork server, whose forks read sources, and talks to it.
 
-What a reader imports takes most of a second, and much longer from a file system that a thousand
-others use too. So one process imports it, and all readers are forks of that one: they are there
-in milliseconds and share its memory. It is not a fork of this process, whose keys and threads
-are no business of what parses strangers' files.
+A reader's imports take most of a second, and much longer on a file system that a thousand other
+processes use. So one process does the imports, and all readers are forks of it: they start in
+milliseconds and share its memory. The fork server is not a fork of this process, since code that
+parses untrusted files must not see this process's keys and threads.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Final
 from hpcscientist.literature.library.paths import LibraryPaths
 
 READER = "hpcscientist.literature.library.processes.reader"
-_PATIENCE_S = 5.0  # its forks are killed, and it ends
+_PATIENCE_S = 5.0  # for the fork server to kill its forks and end
 _REPLY = 64  # bytes
 
-# What Python and a shared library need to start: no key of any service, whatever its variable
-# is called.
+# The variables that Python and a shared library need to start. Others may hold a service's key.
 _PASSED = frozenset(
     ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LD_PRELOAD")
 )
 _PASSED_KINDS = ("LC_", "PYTHON", "MALLOC_")
-# One thread each: as many processes as cores are at work, and what forks should have no others.
+# One thread each: there are as many processes as cores, and a process that forks must have only
+# one thread.
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -41,10 +41,10 @@ _ONE_THREAD = {
 
 
 class Forks:
-    """Starts that process when the first fork is asked for, and again after its end.
+    """Starts the fork server when the first fork is requested, and again after it has ended.
 
-    `modules` are imported in it before the next fork; those with a function `prepare` are asked
-    to. Used as a context, it ends the process.
+    The fork server imports `modules` before the next fork, and calls their function `prepare` if
+    they have one. As a context manager, it ends the fork server on exit.
     """
 
     def __init__(self) -> None:
@@ -63,16 +63,19 @@ class Forks:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the process."""
+        """End the fork server."""
         self.close()
 
     def start(self, modules: Iterable[str]) -> None:
-        """Start the process now, and have it import modules while this one does something else."""
+        """Start the fork server now: it imports modules while this process does other work."""
         self.modules.update(modules)
         self._started()
 
     def begin(self, number: int) -> int:
-        """Have a fork made; return our end of its socket. Who listens finds out if that fails."""
+        """Request a fork; return our end of its socket.
+
+        If the request fails, reading from the socket shows that.
+        """
         control = self._started()
         ours, theirs = socket.socketpair()
         request = " ".join(["fork", str(number), *sorted(self.modules)]).encode()
@@ -82,11 +85,11 @@ class Forks:
         return ours.detach()
 
     def end(self, number: int, patience_s: float) -> int:
-        """Return how a fork ended, as Popen does; it is killed if it does not end by itself.
+        """Return the exit status of a fork, as Popen does; kill it if it does not end by itself.
 
-        Where the process of which it is a fork has ended, what is returned is how that one did.
+        If the fork server itself has ended, its exit status is returned.
         """
-        if self._control is None:  # another fork was asked after first
+        if self._control is None:  # closed already, perhaps by `end` of another fork
             return -signal.SIGKILL
         try:
             self._control.send(f"end {number} {patience_s}".encode())
@@ -96,7 +99,7 @@ class Forks:
         return int(reply) if reply else self.close()
 
     def close(self) -> int:
-        """End the process and all its forks; return its own status as Popen does."""
+        """End the fork server and all its forks; return its own exit status as Popen does."""
         if self._process is None or self._control is None:
             return -signal.SIGKILL
         if not (self._forked and _ends(self._control)):
@@ -104,7 +107,7 @@ class Forks:
         self._control.close()
         try:
             status = self._process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:  # its forks are told by the kernel
+        except subprocess.TimeoutExpired:  # the kernel then kills its forks (PR_SET_PDEATHSIG)
             self._process.kill()
             status = self._process.wait()
         self._process = self._control = None
@@ -121,23 +124,23 @@ class Forks:
                 [sys.executable, "-P", "-m", READER, str(handle), str(os.getpid()), *self.modules],
                 env=_environment(os.environ),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # parsers of PDF print their complaints
+                stdout=subprocess.DEVNULL,  # PDF parsers print warnings
                 stderr=subprocess.DEVNULL,
                 pass_fds=(handle,),
-                process_group=0,  # Ctrl-C is for us to handle
+                process_group=0,  # so that Ctrl-C reaches only this process
             )
         return self._control
 
 
 def _ends(control: socket.socket) -> bool:
-    """Close our half of a line, and tell whether the other half is closed soon."""
+    """Close our half of a connection; return whether the other half is closed soon."""
     control.settimeout(_PATIENCE_S)
     try:
         control.shutdown(socket.SHUT_WR)
         return not control.recv(_REPLY)
     except TimeoutError:
         return False
-    except OSError:  # it has ended before
+    except OSError:  # the fork server has already ended
         return True
 
 
@@ -146,18 +149,18 @@ def _environment(own: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **_ONE_THREAD}
 
 
-# Readers of PDFs, which a build is sure to need, are begun before its own modules are imported.
-#
-# So only what starts quickly is imported here.
+# If a build is sure to read PDFs, the fork server starts before the build's own modules are
+# imported. So this module imports only what loads quickly.
 
 _PDF: Final = "hpcscientist.literature.sources.pdf"
-_LOOKED_AT: Final = 1000  # files of a folder
+_LOOKED_AT: Final = 1000  # entries of a folder to look at
 
 
 def forks_for(inputs: Sequence[Path], out: Path) -> Forks:
-    """Return what a first build of `out` forks its readers of, started if there are PDFs.
+    """Return the fork server for a build of `out`, started if the inputs have PDFs.
 
-    A folder is looked at, those below it are not. Whoever builds again may have nothing to read.
+    Only the top level of a folder is checked. For a repeated build it is not started, since there
+    may be nothing to read.
     """
     forks = Forks()
     if not LibraryPaths(out).contents.exists() and any(map(_has_pdfs, inputs)):
@@ -169,7 +172,7 @@ def _has_pdfs(given: Path) -> bool:
     try:
         with os.scandir(given) as found:
             return any(_is_pdf(entry.name) for entry in islice(found, _LOOKED_AT))
-    except OSError:  # no folder, or one that the build itself will complain of
+    except OSError:  # not a folder, or one that the build will report as unreadable
         return _is_pdf(given.name)
 
 

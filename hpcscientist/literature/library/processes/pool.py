@@ -1,8 +1,8 @@
-"""Processes that read sources side by side; what they find is given back in the order of the tasks.
+"""A pool of processes that read sources concurrently and return results in the order of the tasks.
 
-A process that crashes, stands still or takes too much memory costs the source that it had in
-hand, no more. What waits for its turn is bounded: nothing more is begun, and processes are left
-waiting, while much is waiting already.
+If a process crashes, hangs or takes too much memory, only the source that it was reading is lost.
+Results that wait for earlier tasks are bounded: while too many wait, the pool begins no task and
+reads only from the process whose task is first.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from hpcscientist.literature.library.processes.reader_process import (
 )
 
 _TICK_S = 0.2
-_START_S = 120.0  # Python from a file system that a thousand others use too
-_DYING_S = 30.0  # a large process takes its time, and only its own end says why
-_AHEAD = 8  # tasks a process that may be begun before the first of them has ended
-# From outside: the out-of-memory killer, a scheduler, a person. No fault of the source yet.
+_START_S = 120.0  # starting Python is slow on a file system that a thousand others use too
+_DYING_S = 30.0  # a large process ends slowly, and only its exit status gives the reason
+_AHEAD = 8  # tasks per process that may be begun while the first one is unfinished
+# Signals from outside: the out-of-memory killer, Slurm, a user. Not yet a fault of the source.
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a source may cost: seconds until it gives something, MiB of memory, tries.
+    """Limits for a source: seconds without any result, MiB of memory, tries.
 
-    `waiting` is how many bytes may wait for their turn in all.
+    `waiting` bounds the bytes of all results that wait for earlier tasks.
     """
 
     seconds: float = 120.0
@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A source that its process did not survive; what it gave before stands."""
+    """The end of a source whose process was lost; results before that are kept."""
 
     reason: str
 
@@ -55,12 +55,12 @@ class Lost:
 class _Job:
     task: Work
     outputs: deque[Any] = field(default_factory=deque)
-    given: int = 0  # batches so far, all tries
+    given: int = 0  # batches so far, over all tries
     tries: int = 1
     ended: bool = False
 
     def rest(self) -> Work:
-        """Return what has not been given yet."""
+        """Return the work that has given no result yet."""
         rest: Work = self.task.after(self.given)
         return rest
 
@@ -70,17 +70,17 @@ W = TypeVar("W", bound=Work)
 
 
 def read_here(tasks: Iterable[Task]) -> Iterator[tuple[Task, Output | Lost]]:
-    """Read in this process, without limits: for a little metadata."""
+    """Read tasks in this process, without limits: for a little metadata."""
     for task in tasks:
         for output in extract(task):
             yield task, output
 
 
 class Pool:
-    """Processes that read, started when there is something to do.
+    """Up to `jobs` reader processes, started when there is work.
 
-    `close` ends them, until there is more to do; so does the end of this one. `jobs` is how many,
-    `forks` what they are forks of, where that has been started already.
+    `close` ends them; later work starts them again. They also end with this process. `forks` is
+    the fork server to use, if it has been started already.
     """
 
     def __init__(self, jobs: int, limits: Limits, forks: Forks | None = None) -> None:
@@ -105,7 +105,7 @@ class Pool:
         return any(worker.running for worker in self._workers)
 
     def expect(self, modules: Iterable[str]) -> None:
-        """Have modules imported once, before a process is started, and not by each of them."""
+        """Let the fork server import modules, so that not every process has to."""
         self._forks.modules.update(modules)
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class Pool:
             worker.forget()
 
     def read(self, tasks: Iterable[W]) -> Iterator[tuple[W, Any]]:
-        """Yield what the tasks give, in their order: batches, then Ended or Lost."""
+        """Yield the outputs of tasks, in the order of the tasks: batches, then Ended or Lost."""
         todo = iter(tasks)
         while True:
             self._begin(todo)
@@ -145,7 +145,7 @@ class Pool:
                 worker.begin(job, job.rest())
 
     def _listen(self, head: _Job) -> None:
-        """Take what has come. Whose turn it is not has to wait where too much waits already."""
+        """Receive outputs; if too many wait already, only those of the first task."""
         crowded = self._waiting >= self._limits.waiting
         heard = [w for w in self._workers if w.job and (w.job is head or not crowded)]
         for worker in self._workers:
@@ -179,14 +179,14 @@ class Pool:
             self._check(worker)
 
     def _bury(self, worker: _Reader, job: _Job) -> None:
-        """Put a new process in the place of one that died, and try again what it died of."""
+        """Retry the job of a dead process if a signal from outside killed it; else give it up."""
         status = worker.end(_DYING_S)
         if -status in _FROM_OUTSIDE and job.tries < self._limits.tries:
             job.tries += 1
             worker.begin(job, job.rest())
             return
         name = signal.Signals(-status).name if status < 0 else f"exit code {status}"
-        if not worker.started:  # that is no fault of the source
+        if not worker.started:  # not the fault of the source
             raise not_started(f"ended with {name}")
         self._lose(worker, job, f"the process that read it ended with {name}")
 

@@ -1,9 +1,9 @@
-"""The processes that read sources for a build; each may crash, hang or be killed at any time.
+"""The fork server and its forks, which read sources; each fork may crash, hang or be killed.
 
-Started once a build, as `python -m hpcscientist.literature.library.processes.reader FD PARENT
-MODULE…`, with one end of a socket. It imports what readers need and reads nothing itself: each
-reader is a fork of it, made when `forks.Forks` asks for one. It ends, with all its forks, when the
-socket is closed, and when the process that started it does.
+A build starts it as `python -m hpcscientist.literature.library.processes.reader FD PARENT
+MODULE…`, with one end of a socket. The fork server imports what readers need and reads nothing
+itself. It makes a fork for each reader that `forks.Forks` requests. It ends, with all its forks,
+when the socket is closed or when the process that started it ends.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from hpcscientist.system.processes import PR_SET_PDEATHSIG, prctl
 
 MESSAGE = 1 << 16  # bytes; more than any request has
 _EXTRACTION = "hpcscientist.literature.library.processes.extraction"
-# Objects that are made before those that refer to each other are looked for: what is read has
-# many thousands of objects, and hardly any such.
+# New objects before a garbage collection: reading makes many thousands of objects, and hardly any
+# reference cycles.
 _COLLECTED = 50_000
 _TICK_S = 0.01
 
 
 def serve(connection: Connection, parent: int) -> None:
-    """Do what is asked for until the connection is closed."""
+    """Do the work that arrives on a connection until it is closed."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before we could ask to be told
+    if os.getppid() != parent:  # the parent ended before prctl took effect
         return
-    connection.send(os.getpid())  # what is awaited now is the sources' doing, not our start
+    connection.send(os.getpid())  # marks the process as started: delays are the sources' from now
     while True:
         try:
             work: Work = connection.recv()
@@ -48,14 +48,14 @@ def serve(connection: Connection, parent: int) -> None:
 
 
 class Server:
-    """Makes forks, and tells how they ended. One thread: a fork of several may stand still."""
+    """Makes forks, and reports how they ended. Has one thread: a fork of several may hang."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._alive: dict[int, int] = {}
 
     def run(self) -> None:
-        """Do what is asked for until the socket is closed; then end all forks."""
+        """Serve requests until the socket is closed; then end all forks."""
         try:
             while True:
                 message, handles, _, _ = socket.recv_fds(self._control, MESSAGE, 1)
@@ -75,7 +75,7 @@ class Server:
     def _fork(self, number: int, handle: int, modules: Sequence[str]) -> None:
         for module in modules:
             _prepare(module)
-        gc.freeze()  # else the first collection in each fork copies the memory of all objects
+        gc.freeze()  # else the first collection in each fork would copy the memory of all objects
         own = os.getpid()
         pid = os.fork()
         if pid:
@@ -88,12 +88,12 @@ class Server:
             serve(Connection(handle), own)
             status = 0
         finally:
-            os._exit(status)  # what is to be done at the end is the server's to do
+            os._exit(status)  # exit handlers belong to the fork server
 
     def _ended(self, number: int, patience_s: float) -> int:
-        """Return how a fork ended, as Popen does; kill it if it does not end by itself."""
+        """Return the exit status of a fork, as Popen does; kill it if it does not end by itself."""
         pid = self._alive.pop(number, None)
-        if pid is None:  # of a server before this one, and gone with it
+        if pid is None:  # a fork of an earlier server, and gone with it
             return -signal.SIGKILL
         until = time.monotonic() + patience_s
         while True:
@@ -108,23 +108,23 @@ class Server:
 
 @cache
 def _prepare(module: str) -> None:
-    """Import a module that forks will need. What is wrong with it is told where it is used."""
+    """Import a module that forks will need. An error is ignored: using the module raises it."""
     with contextlib.suppress(Exception):
         found = importlib.import_module(module)
         getattr(found, "prepare", lambda: None)()
 
 
 def main(handle: int, parent: int, modules: Sequence[str]) -> None:
-    """Serve on a socket, as long as the parent lives; import modules first."""
+    """Import modules, then serve on a socket until it is closed or the parent ends."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == parent:
-        with without("numpy"):  # for Arrow alone, which makes no arrays of numbers here
+        with without("numpy"):  # Arrow would import it, but needs no NumPy arrays here
             importlib.import_module(_EXTRACTION)
         gc.set_threshold(_COLLECTED)
         for module in modules:
             _prepare(module)
         Server(socket.socket(fileno=handle)).run()
-    os._exit(0)  # to take all that was imported down again takes longer than to make a fork
+    os._exit(0)  # Python's own shutdown would take longer than making a fork
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One process that reads sources, and our end of the line to it."""
+"""The parent's view of one reader process: its connection, its job, its memory."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ J = TypeVar("J")
 
 
 class Work(Protocol):
-    """What such a process is given to do, pickled: to read a source, or to index some papers."""
+    """Work for a reader process, which is pickled: read a source, or index some papers."""
 
     def outputs(self) -> Iterator[Any]:
-        """Yield what comes of it: batches, which say how many bytes they are (`size`); Ended."""
+        """Yield the results: batches with their number of bytes (`size`), then Ended."""
         ...
 
     def after(self, batches: int) -> Any:
-        """Return what is left when so many batches were given."""
+        """Return the rest of the work after some more batches."""
         ...
 
 
 class ReaderProcess(Generic[J]):
-    """A place for one process, which is started when there is something to read.
+    """A slot for one reader process, which is started when there is work.
 
-    `job` is what it has in hand, `pid` is 0 until it has come as far as asking for it, `heard`
-    when it last gave something, on the monotonic clock. `number` tells the forks apart.
+    `job` is its current job. `pid` is 0 until the process has started and sent it. `heard` is when
+    it last sent something, on the monotonic clock. `number` identifies the fork.
     """
 
-    _looked = 0.0  # when, for its memory
+    _looked = 0.0  # when its memory was last read, on the monotonic clock
 
     def __init__(self, forks: Forks, number: int) -> None:
         self.job: J | None = None
@@ -50,43 +50,43 @@ class ReaderProcess(Generic[J]):
 
     @property
     def connection(self) -> Connection:
-        """Our end."""
+        """Our end of the connection."""
         assert self._connection is not None
         return self._connection
 
     @property
     def running(self) -> bool:
-        """Whether there is a process."""
+        """Whether a process was started and not forgotten."""
         return self._connection is not None
 
     @property
     def started(self) -> bool:
-        """Whether the process has come as far as asking for work."""
+        """Whether the process has started and is ready for work."""
         return self.pid != 0
 
     def begin(self, job: J, work: Work) -> None:
-        """Have the work of a job done."""
+        """Send the work of a job to the process, which is started if needed."""
         if self._connection is None:
             self.pid = 0
             self._connection = Connection(self._forks.begin(self._number))
         self.job, self.heard = job, time.monotonic()
-        with contextlib.suppress(OSError):  # it is dead: whoever listens next finds out
+        with contextlib.suppress(OSError):  # the process is dead: the next read finds that out
             self.connection.send(work)
 
     def end(self, patience_s: float = 0.0) -> int:
-        """End the process, at once or if it does not end by itself; return Popen's status."""
+        """End the process after at most `patience_s` seconds; return its status as Popen does."""
         status = self._forks.end(self._number, patience_s) if self.running else 0
         self.forget()
         return status
 
     def forget(self) -> None:
-        """Let go of a process that has ended."""
+        """Close the connection to a process that has ended."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
 
     def memory_mb(self) -> float:
-        """Resident memory of the process; 0 if that was asked a moment ago."""
+        """Return the resident memory of the process in MiB; 0 if it was read a moment ago."""
         now = time.monotonic()
         if not self.pid or now < self._looked + _LOOK_S:
             return 0.0
@@ -99,7 +99,7 @@ class ReaderProcess(Generic[J]):
 
 
 def not_started(what: str) -> LibraryError:
-    """Return the error for a process that ended, or waits, before it read anything."""
+    """Return the error for a process that ended or hung before it read anything."""
     return LibraryError(
         f"a process that reads {what}: `{sys.executable} -P -c 'import {READER}'` may say why"
     )

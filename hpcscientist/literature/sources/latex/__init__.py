@@ -1,1 +1,1 @@
-"""LaTeX as papers and as text."""
+"""Reads LaTeX documents as papers."""

@@ -1,4 +1,4 @@
-"""LaTeX: a document and what it includes, from a folder or from an archive as arXiv gives it."""
+"""Reads a LaTeX document with its included files, from a folder or an archive as from arXiv."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hpcscientist.literature.sources.latex.macros import (
 from hpcscientist.literature.sources.records import bibtex
 from hpcscientist.records.literature import Paper
 
-# A LaTeX document's title and authors, and what other commands before its text say.
+# A LaTeX document's title and authors, and arguments of other commands before its text.
 
 _TITLES = 20
 _AUTHORS = 500
@@ -49,7 +49,7 @@ _BREAK = re.compile(r"\\\\(?:\[[^\]]*\])?|\\newline(?![a-zA-Z])|\n\s*\n")
 
 
 def title_of(source: str) -> str:
-    """Return the title; "" where there is none."""
+    """Return the title; "" if there is none."""
     for found in islice(_TITLE.finditer(source), _TITLES):
         inside = command(source, found.end())
         if inside:
@@ -61,7 +61,7 @@ def title_of(source: str) -> str:
 
 
 def authors_of(source: str) -> tuple[str, ...]:
-    """Return the authors' names, as far as they can be told from what stands with them."""
+    """Return the authors' names, as far as they can be separated from affiliations and notes."""
     names: list[str] = []
     for found in islice(_AUTHOR.finditer(source), _AUTHORS):
         inside = command(source, found.end(), _AUTHOR_CHARACTERS)
@@ -96,13 +96,13 @@ def _without_asides(source: str) -> str:
 
 
 def argument_of(source: str, name: str) -> str:
-    r"""Return what stands in the braces after the first \\name; "" if it is not there."""
+    r"""Return the argument in braces after the first \\name; "" if there is none."""
     found = re.search(rf"\\{name}(?![a-zA-Z])", source)
     inside = group(source, found.end()) if found else None
     return inside[0].strip() if inside else ""
 
 
-# What a LaTeX document cites: from its bibliography, its .bbl, or the .bib files that it names.
+# The references of a LaTeX document: from its bibliography, its .bbl, or the .bib files it names.
 
 _REFERENCE_CHARACTERS = 500
 _ITEM = re.compile(r"\\bibitem(?![a-zA-Z])")
@@ -116,7 +116,7 @@ _FAMILY = re.compile(r"family=\{([^{}]*)\}")
 
 
 def references(files: Files, main: str, document: str) -> tuple[str, ...]:
-    """Return what is cited: ids where an entry has one, else the entry as it is printed."""
+    """Return the references: an entry's id if it has one, else the entry as printed."""
     found = list(_of_bibliography(document))
     if not found:
         found = list(_of_bbl(files, main))
@@ -202,7 +202,7 @@ _OLD_NAME = re.compile(r"([a-z-]+(?:\.[A-Z]{2})?)_?(\d{7})(v\d+)?")
 
 
 def read(path: Path, origin: str) -> Iterator[Item]:
-    """Yield the paper of a main file or an archive, or those of a folder's main files.
+    """Yield the paper of a main file or an archive, or the papers of a folder's main files.
 
     Raises OSError.
     """
@@ -223,7 +223,7 @@ def read(path: Path, origin: str) -> Iterator[Item]:
 
 
 class _WithMain(FolderFiles):
-    """A folder's files, of which the main one was named and may be packed or a link."""
+    """A folder's files with a given main file, which may be gzipped or a link out of the folder."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path.parent)
@@ -300,13 +300,13 @@ def _paper(
 
 
 def _without_title(body: str) -> str:
-    """Drop what comes before \\maketitle where a document has its title after its beginning."""
+    """Drop the text before \\maketitle, if there is no section in it."""
     before, made, after = body.partition(r"\maketitle")
     return after if made and not re.search(r"\\section", before) else body
 
 
 def _arxiv_id(path: Path) -> str:
-    """Return the arXiv id that a file, or the folder it lies in, is named by."""
+    """Return the arXiv id in the name of a file or of its folder; "" if there is none."""
     for name in (path.name, path.absolute().parent.name):
         bare = name
         while bare.endswith(_ENDINGS):

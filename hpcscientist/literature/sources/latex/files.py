@@ -1,6 +1,6 @@
-"""The files of a LaTeX project: those of a folder and none outside it, or those in an archive.
+"""The files of a LaTeX project: those in a folder, never outside it, or those in an archive.
 
-An archive is read in memory, within bounds, and never unpacked.
+An archive is read in memory, within limits, and never unpacked to disk.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _CONDITION = re.compile(
 
 
 class Files(Protocol):
-    """The files of a project by their names in it."""
+    """The files of a project, by their names in it."""
 
     def names(self) -> list[str]:
-        """Return the names beside the main file, in order."""
+        """Return the names of the files, in order."""
         ...
 
     def text(self, name: str) -> str | None:
-        """Return a file as text; None where there is none that may be read."""
+        """Return a file as text; None if it does not exist or may not be read."""
         ...
 
 
 class FolderFiles:
-    """Files of a folder. Links out of it lead nowhere."""
+    """The files of a folder. Links that lead out of it are not followed."""
 
     def __init__(self, folder: Path) -> None:
         self._root = folder.resolve()
@@ -71,7 +71,7 @@ class FolderFiles:
         return sorted(shown(Path(p.name)) for p in self._root.iterdir())
 
     def text(self, name: str) -> str | None:
-        """Return a file as text; None outside the folder, too large, or no regular file."""
+        """Return a file as text; None if outside the folder, too large, or no regular file."""
         try:
             path = (self._root / name).resolve()
             if not path.is_relative_to(self._root) or not path.is_file():
@@ -84,10 +84,10 @@ class FolderFiles:
 
 
 class ArchiveFiles:
-    """Texts of a tar archive, packed or not, all held at once within the bounds."""
+    """The text files of a tar archive, gzipped or not, all in memory, within the limits."""
 
     def __init__(self, path: Path) -> None:
-        """Read the texts. `problem` says what was damaged or refused. Raises OSError."""
+        """Read the texts. `problem` describes what was damaged or refused. Raises OSError."""
         self._texts: dict[str, str] = {}
         self.problem = ""
         with lines.open_plain(path) as file:
@@ -133,11 +133,11 @@ def _is_text_name(name: str) -> bool:
 
 
 class _TooLarge(Exception):
-    """An archive holds more than a paper's source."""
+    """Raised if an archive holds more than a paper's source would."""
 
 
 class _Forwards(io.RawIOBase):
-    """A stream that tarfile may seek forwards in, but not make hold or unpack without bound."""
+    """A forward-only stream for tarfile, which bounds each read and the unpacked total."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file, self._at = file, 0
@@ -169,14 +169,14 @@ class _Forwards(io.RawIOBase):
 
 
 def without_comments(source: str) -> str:
-    """Return LaTeX without its comments; an escaped percent sign is none."""
+    """Return LaTeX without its comments; an escaped percent sign begins no comment."""
     return _COMMENT.sub(r"\1", source.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def flattened(files: Files, main: str) -> tuple[str, list[str]]:
-    """Return a document in one text, without comments, and what could not be put into it.
+    """Return a document as one text, without comments, and the problems with included files.
 
-    What \\input, \\include, \\subfile, \\import and the like name comes from the project alone.
+    Files of \\input, \\include, \\subfile, \\import and the like are read only from the project.
     """
     source = files.text(main)
     if source is None:
@@ -185,7 +185,7 @@ def flattened(files: Files, main: str) -> tuple[str, list[str]]:
 
 
 def filled(files: Files, main: str, expanded: str) -> str:
-    """Return a text with what its \\input and the like name, where macros had hidden these."""
+    """Return expanded text with the files of \\input and the like that macros had hidden."""
     return _filled(files, main, expanded)[0] if _INPUT.search(expanded) else expanded
 
 
@@ -196,19 +196,19 @@ def _filled(files: Files, main: str, source: str) -> tuple[str, list[str]]:
 
 @dataclass(slots=True)
 class _Room:
-    """How much text may still be put into a document, what was not, and macros so far."""
+    """The state of an expansion: how much text may follow, missing inputs, and macros so far."""
 
     left: int
     macros: dict[str, Macro]
     missing: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)  # texts whose macros are not in `macros`
+    unread: list[str] = field(default_factory=list)  # texts whose macros are not in `macros` yet
 
     def lacks(self, what: str) -> None:
         if len(self.missing) < _MISSING:
             self.missing.append(what)
 
     def name(self, written: str, folder: str) -> str:
-        """Return a file's name without the macros in it."""
+        """Return a file's name with its macros expanded."""
         if "\\" in written:
             self._learn()
             macros = {**self.macros, "currfiledir": Macro(f"{folder}/"), "subfix": Macro("#1", 1)}
@@ -237,7 +237,7 @@ def _parts(
     for found in _INPUT.finditer(source):
         braced, bare, existing, imported, imported_file = found.groups()
         wanted = braced or bare or existing or imported_file or ""
-        if "#" in wanted:  # a macro's, not yet used
+        if "#" in wanted:  # in the definition of a macro
             continue
         yield source[done : found.start()]
         done = found.end()
@@ -265,7 +265,7 @@ def _parts(
 
 
 def _found(files: Files, folders: list[str], wanted: str) -> tuple[str, str | None]:
-    """Return the name and the text of the first file that is there."""
+    """Return the name and text of the first file that exists."""
     for folder in dict.fromkeys(folders) if wanted else ():
         name = posixpath.normpath(posixpath.join(folder, wanted))
         if name.startswith(("/", "..")):
@@ -278,7 +278,7 @@ def _found(files: Files, folders: list[str], wanted: str) -> tuple[str, str | No
 
 
 def _shown(source: str) -> str:
-    r"""Return LaTeX without comments and without what stands between \iffalse and \fi."""
+    r"""Return LaTeX without comments and without text between \iffalse and \else or \fi."""
     source = without_comments(source)
     parts, done, depth = list[str](), 0, 0
     hidden = -1
@@ -295,7 +295,7 @@ def _shown(source: str) -> str:
 
 
 def _body(source: str) -> str:
-    """Return an included file; of a document of its own what it shows, and its macros."""
+    """Return an included file; a complete document is reduced to its macros and its body."""
     begin, ends = BEGIN.search(source), list(END.finditer(source))
     own = _CLASS.search(source, 0, begin.start()) if begin and ends else None
     if begin is None or own is None or _TEXT.search(source, 0, own.start()):
@@ -305,7 +305,7 @@ def _body(source: str) -> str:
 
 
 def mains(files: Files) -> list[str]:
-    """Return the names of an archive's main files, the likeliest first."""
+    """Return the names of a project's main files, the likeliest first."""
     found = []
     for name in files.names():
         text = files.text(name)

@@ -1,4 +1,4 @@
-"""An author's own macros: their definitions, and texts in which they are expanded, in bounds."""
+"""Finds the definitions of an author's macros and expands them in texts, within limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-ARGUMENT_CHARACTERS = 5_000  # what is longer, or never closed, is none
+ARGUMENT_CHARACTERS = 5_000  # longer or unclosed arguments are ignored
 _MACROS = 5_000
 _EXPANSIONS = 50_000
 _DEEPEST = 10
@@ -17,7 +17,7 @@ _DEFINITION = re.compile(
     r"|let\s*\\(?P<l>[a-zA-Z@]+)\s*=?\s*(?P<t>\\[a-zA-Z@]+)"
     r"|DeclareMathOperator(?P<star>\*?)\s*\{?\s*\\(?P<o>[a-zA-Z@]+)\s*\}?)"
 )
-# What is read by its name: however an author has these look, they mean the same.
+# Commands that we read by name: redefinitions are ignored, since they only change the layout.
 _MEANT = re.compile(
     r"part|chapter|(?:sub){0,2}section|(?:sub)?paragraph|title|author|date|abstract|maketitle"
     r"|caption|begin|end|item|label|ref|cite[pt]?|bibliography|bibitem|input|include|import"
@@ -34,7 +34,7 @@ _SLOT = re.compile(r"#([1-9])")
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """What a macro stands for; `default` is its first argument where that may be left out."""
+    """A macro; `default` is the value of its first argument if that one is optional."""
 
     body: str
     arguments: int = 0
@@ -42,7 +42,7 @@ class Macro:
 
 
 def group(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str, int] | None:
-    """Return what is between the braces at a place, white space before it allowed, and its end."""
+    """Return the text in the braces at `at`, after optional white space, and where they end."""
     while at < len(source) and source[at].isspace():
         at += 1
     if at >= len(source) or source[at] != "{":
@@ -56,7 +56,7 @@ def group(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str, 
 
 
 def option(source: str, at: int) -> tuple[str, int] | None:
-    """Return what is between the brackets at a place, and its end; braces inside hide brackets."""
+    """Return the text in the brackets at `at`, and where they end; braces inside hide brackets."""
     while at < len(source) and source[at] in " \t\n":
         at += 1
     if at >= len(source) or source[at] != "[":
@@ -70,7 +70,7 @@ def option(source: str, at: int) -> tuple[str, int] | None:
 
 
 def command(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str, int] | None:
-    """Return the argument of a command whose name ends at a place, options passed over."""
+    """Return the argument of a command whose name ends at `at`, and its end; skips an option."""
     found = option(source, at)
     return group(source, found[1] if found else at, limit)
 
@@ -93,7 +93,7 @@ def definitions(source: str) -> tuple[dict[str, Macro], str]:
 
 
 def only_definitions(source: str) -> str:
-    """Return the definitions of a text, as they are written."""
+    """Return only the definitions in a text, as written."""
     return "".join(source[found.start() : end] for found, _, _, end in _definitions(source))
 
 
@@ -127,7 +127,7 @@ def _defined(source: str, found: re.Match[str]) -> tuple[str, Macro, int] | None
 
 
 class Expander:
-    """Replaces macros by what they stand for. One budget for all texts of a document."""
+    """Expands macros. All texts of a document share one budget."""
 
     def __init__(self, macros: dict[str, Macro]) -> None:
         self._macros = macros
@@ -135,7 +135,7 @@ class Expander:
         self._room = 0
 
     def expand(self, source: str) -> str:
-        """Return a text without the author's macros; those beyond the budget stay."""
+        """Return a text with the author's macros expanded; those beyond the budget stay."""
         if not self._macros:
             return source
         self._room = 4 * len(source) + 100_000

@@ -1,6 +1,6 @@
-"""The parts of a LaTeX document: abstract, sections, displayed formulas, and what it cites.
+"""Splits a LaTeX document into abstract, sections, displayed formulas and citations.
 
-The document comes in one text, without comments and without the author's own macros.
+The document is one text, without comments, with the author's macros expanded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORMULAS = 2_000
 _HEADINGS = 2_000
 _ABSTRACT_CHARACTERS = 50_000
 _FORMULA_CHARACTERS = 5_000
-_CONTEXT = 1_500  # characters of LaTeX before a formula, in which its sentence is looked for
+_CONTEXT = 1_500  # characters of LaTeX before a formula that are searched for its sentence
 _SHOWN_CONTEXT = 400
 
 _HEADING = re.compile(
@@ -54,7 +54,7 @@ _FLOATS = (
 
 
 class Span(NamedTuple):
-    """A part of a text: where it begins and ends, and where what is inside it does."""
+    """A range of a text: where it begins and ends, and where its inside begins and ends."""
 
     begin: int
     inside: int
@@ -63,7 +63,7 @@ class Span(NamedTuple):
 
 
 def spans(source: str, name: str) -> Iterator[Span]:
-    """Yield the environments of a name, starred or not, in order; nested ones are inside."""
+    """Yield the environments of a name, starred or not, in order."""
     begin = re.compile(rf"\\begin\s*\{{{name}\*?\}}")
     end = re.compile(rf"\\end\s*\{{{name}\*?\}}")
     at = 0
@@ -73,7 +73,7 @@ def spans(source: str, name: str) -> Iterator[Span]:
 
 
 def without(source: str, names: tuple[str, ...], captions: bool = False) -> str:
-    """Return a text without some environments, of which the captions may stay."""
+    """Return a text without some environments; `captions` keeps their captions."""
     for name in names:
         parts, done = list[str](), 0
         for span in spans(source, name):
@@ -92,12 +92,12 @@ def _captions(source: str) -> Iterator[str]:
 
 
 def silent(source: str) -> str:
-    """Return a document without what is printed as it stands, and without its bibliography."""
+    """Return a document without verbatim text and bibliography."""
     return without(source, _SILENT)
 
 
 def abstract(source: str) -> tuple[str, str]:
-    """Return the abstract as text, and the document without it."""
+    """Return the abstract as plain text, and the document without it."""
     span = next(spans(source, "abstract"), None)
     if span is None:
         found = re.search(r"\\abstract(?![a-zA-Z])", source)
@@ -112,7 +112,7 @@ def abstract(source: str) -> tuple[str, str]:
 
 
 def sections(source: str) -> Iterator[tuple[Section, tuple[Formula, ...]]]:
-    """Yield the sections that are not empty, each with its displayed formulas."""
+    """Yield the non-empty sections, each with its displayed formulas."""
     headings = islice(_HEADING.finditer(source), _HEADINGS)
     found = [(h, command(source, h.end())) for h in headings]
     marks = [(0, 0, "")]
@@ -133,14 +133,14 @@ def _line(source: str) -> str:
 
 
 def printable(source: str) -> str:
-    """Return running LaTeX as text: formulas stay, citations are keys in brackets."""
+    """Return running LaTeX as plain text: formulas stay, citations become keys in brackets."""
     source = without(source, _FLOATS, captions=True)
     parts = (_cleaned(t) + (f" $${f}$$ " if f else "") for t, f in _shown(source))
     return text.paragraphs("".join(parts), _SECTION_CHARACTERS)
 
 
 def _cleaned(source: str) -> str:
-    """Return text without displayed formulas as it is printed; formulas in lines stay."""
+    """Return LaTeX that has no displayed formulas as plain text; inline formulas stay."""
     source = _DROPPED.sub("", _CITE.sub(lambda m: f"[{m.group(1)}]", source))
     parts = latex_text.split_math(source)
     return "".join(p if i % 2 else _prose(p) for i, p in enumerate(parts))
@@ -169,7 +169,7 @@ def formulas(source: str, heading: str) -> Iterator[Formula]:
 
 
 def _shown(source: str) -> Iterator[tuple[str, str]]:
-    """Yield (text, the formula after it) to the end of a text; the last formula is ""."""
+    """Yield pairs of text and the displayed formula after it; the last formula is ""."""
     done = at = 0
     hopeless: set[str] = set()
     while found := _SHOWN.search(source, at):
@@ -206,7 +206,7 @@ def _first_sentence(source: str) -> str:
 
 
 def cited(source: str) -> list[str]:
-    """Return the keys that are cited, in order; "*" where all are."""
+    """Return the cited keys, in order, and "*" if all are cited."""
     keys = [k.strip() for found in _CITE.finditer(source) for k in found.group(1).split(",")]
     keys += ["*"] if re.search(r"\\nocite\s*\{\s*\*\s*\}", source) else []
     return list(dict.fromkeys(k for k in keys if k))

@@ -1,8 +1,8 @@
-"""Papers as PDF files, read by PyMuPDF: title, abstract, sections, formulas, references.
+"""Reads papers from PDF files with PyMuPDF: title, abstract, sections, formulas, references.
 
-At most PAGES pages and CHARACTERS characters of a file are read. A file whose pages have no text
-is kept by its title if its metadata give one. How long a file may take is for the caller to say:
-a file is read in one call, which may run in a process of its own.
+At most PAGES pages and about CHARACTERS characters of a file are read. A file whose pages have no
+text is kept with its title only, if its metadata have one. The caller limits the time: one call
+reads one file, and may run in a process of its own.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _OCR = "run OCR first (ocrmypdf FILE OUT)"
 
 
 def prepare() -> None:
-    """Import PyMuPDF. Raises LibraryError where it is not installed."""
+    """Import PyMuPDF. Raises LibraryError if it is not installed."""
     documents.pymupdf()
 
 
 def read(path: Path, origin: str) -> Iterator[Item]:
-    """Yield the paper in a PDF file, and what could not be read of it.
+    """Yield the paper in a PDF file, and Troubles for the parts that could not be read.
 
-    Raises LibraryError where PyMuPDF is not installed, OSError where the file cannot be opened.
+    Raises LibraryError if PyMuPDF is not installed, OSError if the file cannot be opened.
     """
     with path.open("rb") as file:
         if b"%PDF-" not in file.read(1024):
@@ -87,10 +87,10 @@ def _document(document: Document, path: Path, origin: str) -> Iterator[Item]:
 
 
 def _pages(document: Document) -> Iterator[PageText | None]:
-    """Yield the pages; None for one that is damaged.
+    """Yield the pages; None for a damaged one.
 
-    Some are read before any of them is looked at: MuPDF and Python push each other's code out of
-    the processor's caches.
+    Several pages are read before any is parsed: MuPDF and Python push each other's code out of the
+    processor's caches.
     """
     count = min(document.pages, PAGES)
     for first in range(0, count, _TOGETHER):
@@ -167,7 +167,7 @@ def _paper(document: Document, pages: Sequence[PageText], path: Path, origin: st
 
 
 def _take_title(pieces: Sequence[Piece], named: front.Named) -> list[Line]:
-    """Take the title's rows out, and return the rows below them."""
+    """Remove the title's rows from the pieces, and return the rows below them."""
     taken = set(named.rows)
     below: list[Line] = []
     for p, piece in enumerate(pieces):

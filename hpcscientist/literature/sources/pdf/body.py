@@ -1,4 +1,4 @@
-"""A document's pieces, in reading order, as sections, formulas and rows of references."""
+"""Turns a document's pieces, in reading order, into sections, formulas and references."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hpcscientist.literature.sources.pdf.lines import (
 )
 from hpcscientist.records.literature import Formula, Section
 
-# Which rows of a page are a displayed formula.
+# Recognising the rows of a displayed formula.
 
 _NUMBERED_LINE = re.compile(r"\(\d+(?:\.\d+)*[a-z]?\)$", re.MULTILINE)
-# A relation or a large operator; without one of them nothing is a formula.
+# A relation or a large operator; every formula has one.
 _RELATION = re.compile(f"[{SIGNS.partition('⊗')[0]}]")
 _OPERATOR = re.compile(r"((?<= )[=<>≤≥≈≡≅∼≃≠≪≫∝∈∉⊂⊆⊃→↦⇒⇔←≔]|(?<=[\w)\]}|] )[−±×·∘⊗⊕∪∩])(?=[^\s=])")
 _NUMBER = re.compile(r"[(\[](?:[A-Z]\.?)?\d+(?:\.\d+)*[a-z]?[)\]]$")
@@ -44,9 +44,9 @@ MOST_PROSE_WORDS = 4
 
 
 def may_have_formula(text: str, signs: str) -> bool:
-    """Whether lines have anything that only formulas have; quick, for most lines have not.
+    """Return whether lines contain a sign that only formulas have. Fast, as most lines have none.
 
-    `signs` are those that the document has at all.
+    `signs` are the signs that occur in the document.
     """
     for sign in signs:
         if sign in text:
@@ -55,9 +55,9 @@ def may_have_formula(text: str, signs: str) -> bool:
 
 
 def is_formula(row: Line, left: int) -> bool:
-    """Whether a row is a formula by itself; `left` is the column's edge.
+    """Return whether a row is a formula by itself; `left` is the column's edge.
 
-    It has a relation or a large operator, few words, and stands apart: indented, or numbered.
+    A formula has a relation or a large operator, few words, and is indented or numbered.
     """
     text = row.text
     if len(text) > _FORMULA or _RELATION.search(text) is None or prose(text) > _PROSE:
@@ -66,7 +66,7 @@ def is_formula(row: Line, left: int) -> bool:
 
 
 def is_fragment(row: Line) -> bool:
-    """Whether a row may be a part of a formula beside it: limits, a denominator, its number."""
+    """Return whether a row may belong to an adjacent formula: limits, denominator, number."""
     text = row.text
     if len(text) > _FRAGMENT or text[0] in _BULLETS:
         return False
@@ -74,7 +74,7 @@ def is_fragment(row: Line) -> bool:
 
 
 def prose(text: str) -> float:
-    """Return the share of a row's characters that words have."""
+    """Return the share of a row's characters that are in words; 1.0 if it has many words."""
     words = [w for w in _WORD.findall(text) if w.lower() not in _UPRIGHT]
     if len(words) > MOST_PROSE_WORDS:
         return 1.0
@@ -82,20 +82,20 @@ def prose(text: str) -> float:
 
 
 def formula_text(rows: list[Line]) -> str:
-    """Return the rows of a formula as one line, from the top, each from the left.
+    """Return the rows of a formula as one line.
 
-    MuPDF tells no gap after a symbol, so the blank after an operator with one before it is put
-    back.
+    MuPDF reports no gap after a symbol, so a blank is restored after an operator that has one
+    before it.
     """
     return _OPERATOR.sub(r"\1 ", " ".join(row.text for row in rows))
 
 
 def is_numbered(text: str) -> bool:
-    """Whether a row ends with a formula's number."""
+    """Return whether a row ends with a formula's number."""
     return _NUMBER.search(text) is not None
 
 
-SMALLER = 0.93  # times the body's size: footnotes, captions, what figures say
+SMALLER = 0.93  # times the body's size: footnotes, captions, text in figures
 FORMULAS = 2_000
 _CONTENTS = re.compile(r"[\s.]\d{1,3}$")
 _TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -104,7 +104,7 @@ _EXPLAINS = ("where ", "with ", "here ", "wobei ", "où ", "donde ")
 
 @dataclass(slots=True)
 class Part:
-    """A heading and what is below it. `asides`: captions, footnotes."""
+    """A heading and the text below it. `asides` are captions and footnotes."""
 
     heading: str
     name: str
@@ -116,20 +116,20 @@ class Part:
 
     @property
     def text(self) -> str:
-        """Its paragraphs, an empty line between them."""
+        """The paragraphs, then the asides, separated by empty lines."""
         return "\n\n".join([*self.paragraphs, *self.asides])
 
 
 @dataclass(slots=True)
 class Body:
-    """What a document holds. The first part is what stands before any heading."""
+    """The content of a document. The first part is everything before the first heading."""
 
     parts: list[Part]
     formulas: list[Formula]
 
 
 def body_type(pieces: Sequence[Piece]) -> tuple[int, bool]:
-    """Return the size of running text, and whether it is bold."""
+    """Return the font size of running text, and whether it is bold."""
     sizes: Counter[tuple[int, bool]] = Counter()
     for piece in pieces:
         for row in piece.rows:
@@ -138,7 +138,7 @@ def body_type(pieces: Sequence[Piece]) -> tuple[int, bool]:
 
 
 class Reading:
-    """Goes through pieces once."""
+    """Builds parts and formulas in one pass over the pieces."""
 
     def __init__(self, size: int, bold: bool, spelled: Spelled) -> None:
         self._size, self._bold, self._spelled = size, bold, spelled
@@ -146,10 +146,10 @@ class Reading:
         self.formulas: list[Formula] = []
         self._formula: list[Line] = []
         self._context = ""
-        self._after_formula = False  # a paragraph that goes on after it stays one of its own
+        self._after_formula = False  # a paragraph after a formula is not joined with the last one
 
     def read(self, pieces: Sequence[Piece]) -> Body:
-        """Read the pieces."""
+        """Read the pieces and return the body."""
         for piece in pieces:
             if self.parts[-1].name in headings.REFERENCES:
                 self._reference(piece)
@@ -166,13 +166,13 @@ class Reading:
             for row in rows:
                 if row.bold or row.math or not -2 < row.size - size < 2:
                     break
-            else:  # running text; most pieces are, and this is quick to see
+            else:  # running text: the fast path for most pieces
                 self._paragraph(rows, text)
                 return
         self._rows(piece, maybe or bool(self._formula) or any(row.math for row in rows))
 
     def _rows(self, piece: Piece, maybe: bool) -> None:
-        """Go through rows one by one; `maybe` if there may be formulas among them."""
+        """Read rows one by one; `maybe` if some may be formulas."""
         rows, at, start = piece.rows, 0, 0
         while at < len(rows):
             count = headings.heading_rows(piece, at, self._size, self._bold)
@@ -205,7 +205,7 @@ class Reading:
         return row.math and row.x0 - piece.left > row.size and is_fragment(row)
 
     def _add_to_formula(self, row: Line, left: int) -> None:
-        """Add a row to the formula; one that has its number already is followed by another."""
+        """Add a row to the current formula, or begin a new one if that has its number already."""
         numbered = any(is_numbered(r.text) for r in self._formula)
         if numbered and row.y0 >= max(r.y1 for r in self._formula) and is_formula(row, left):
             self._end_formula()
@@ -227,7 +227,7 @@ class Reading:
         text = fixed(lines or "\n".join([row.text for row in rows]), self._spelled)
         small = rows[0].size < self._size * SMALLER and part.name not in headings.ABSTRACTS
         if (small and part is not self.parts[0]) or headings.is_caption(text):
-            if _TWO_LETTERS.search(text):  # not the numbers beside a figure's axes
+            if _TWO_LETTERS.search(text):  # leaves out the numbers on a figure's axes
                 part.asides.append(text)
             return
         if self._after_formula and text[:6].lower().startswith(_EXPLAINS):
@@ -275,7 +275,7 @@ class Reading:
 
 
 def sections(parts: Sequence[Part]) -> tuple[Section, ...]:
-    """Return parts as sections, without the lines of a table of contents."""
+    """Return parts as sections; headings without text from a table of contents are left out."""
     return tuple(
         Section(heading=part.heading, text=text)
         for part in parts
@@ -283,22 +283,22 @@ def sections(parts: Sequence[Part]) -> tuple[Section, ...]:
     )
 
 
-# The list of references, split into its entries.
+# Splitting the list of references into entries.
 
 _BRACKETS = re.compile(
     r"\[(?:\d{1,4}|[A-Za-z][\w+&.: -]{0,30}\d{2,4}[a-z]?|[A-Za-z+]{1,6}\d{2,4}[a-z]?)\]\s*"
 )
 _LABEL = re.compile(r"\(?(\d{1,4})[.)]?\s+(?=\D)")
-_SHARE = 0.15  # of rows that must be indented for an indent to tell entries apart
+_SHARE = 0.15  # of rows that must be indented for indents to separate entries
 _ENTRY = 2_000
 _SHORTEST = 8
 
 
 def entries(pieces: list[Piece], spelled: Spelled) -> list[str]:
-    """Return the entries as they are printed, without their labels.
+    """Return the entries as printed, without their labels.
 
-    Told apart by labels in brackets or numbers that count up where the first entry has such;
-    else by hanging indents; else each block is one.
+    Labels in brackets or ascending numbers separate entries, if the first entry has one; else
+    hanging indents do; else each block is one entry.
     """
     starts = _by_labels(pieces) or _by_numbers(pieces) or _by_indents(pieces)
     found: list[list[Line]] = []

@@ -1,9 +1,10 @@
-"""A PDF file as MuPDF reads it, and nothing of PyMuPDF between that is not needed.
+"""Reads a PDF file through MuPDF's own interface, with as little of PyMuPDF as possible.
 
-Three things take as long as reading the text itself, and are left out: Python objects of every
-span (`get_text("dict")`; MuPDF's own JSON has lines), what PyMuPDF keeps of documents and pages,
-and, once a process, the neural network for layouts that PyMuPDF 2 loads. So its lower interface
-is used, `pymupdf.mupdf`, which has the functions of MuPDF's C interface under their own names.
+Three parts of PyMuPDF take as long as reading the text itself, and are avoided: Python objects for
+every span (`get_text("dict")`; MuPDF's own JSON has lines), its bookkeeping of documents and pages,
+and, once per process, the neural network for layouts that PyMuPDF 2 loads. So this module uses the
+lower interface `pymupdf.mupdf`, which has the functions of MuPDF's C interface under their own
+names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hpcscientist.system.lean import without
 
 SCALE = 8  # MuPDF rounds coordinates to whole numbers; these are eighths of a point
 _LEFT_OUT = ("pymupdf.layout", "pymupdf4llm")
-_BUFFER = 2**17  # more than a page has: no buffer has to grow
+_BUFFER = 2**17  # bytes; more than a page needs, so that no buffer has to grow
 
 
 class Unreadable(Exception):
@@ -34,7 +35,7 @@ class Unreadable(Exception):
 
 
 class Box(msgspec.Struct, gc=False):
-    """Where something stands, in eighths of a point from the page's top left."""
+    """A position and size, in eighths of a point from the page's top left."""
 
     x: int
     y: int
@@ -43,7 +44,7 @@ class Box(msgspec.Struct, gc=False):
 
 
 class Font(msgspec.Struct, frozen=True, gc=False):
-    """The font in which a line begins; `size` in eighths of a point."""
+    """The font of a line's beginning; `size` in eighths of a point."""
 
     name: str
     weight: str
@@ -52,7 +53,7 @@ class Font(msgspec.Struct, frozen=True, gc=False):
 
 
 class Row(msgspec.Struct, gc=False):
-    """A line as MuPDF tells it: one without letters has no font."""
+    """A line as MuPDF reports it; a line without letters has no font."""
 
     bbox: Box
     text: str
@@ -69,13 +70,13 @@ class _Blocks(msgspec.Struct, gc=False):
     blocks: list[TextBlock]
 
 
-_READ = msgspec.json.Decoder(_Blocks)  # a third of the time that dictionaries take
-# MuPDF writes control characters in a font's name as \x01, which is no JSON.
+_READ = msgspec.json.Decoder(_Blocks)  # takes a third of the time of decoding to dictionaries
+# MuPDF writes control characters in a font's name as \x01, which is not JSON.
 _HEXADECIMAL = re.compile(r"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
 
 
 class Sheet(NamedTuple):
-    """A page's height, and what MuPDF found on it, as its JSON."""
+    """A page's height, and its content as MuPDF's JSON."""
 
     height: int
     data: bytes
@@ -87,7 +88,7 @@ class Sheet(NamedTuple):
             return []
         try:
             return _READ.decode(self.data).blocks
-        except (ValueError, msgspec.MsgspecError):  # somebody's font, or text, is no Unicode
+        except (ValueError, msgspec.MsgspecError):  # a font's name or a text is not valid Unicode
             return _fixed(self.data)
 
 
@@ -101,7 +102,7 @@ def _fixed(data: bytes) -> list[TextBlock]:
 
 @cache
 def pymupdf() -> Any:
-    """Return PyMuPDF, keeping its complaints to itself. Raises LibraryError without it."""
+    """Return PyMuPDF, with its messages turned off. Raises LibraryError if it is not installed."""
     try:
         with without(*(() if "pymupdf" in sys.modules else _LEFT_OUT)):
             found: Any = importlib.import_module("pymupdf")  # an extra, and slow
@@ -112,21 +113,21 @@ def pymupdf() -> Any:
         ) from error
     found.TOOLS.mupdf_display_errors(False)
     found.TOOLS.mupdf_display_warnings(False)
-    gc.freeze()  # the modules' many objects stay; to go through them again and again takes long
+    gc.freeze()  # the modules' many objects stay alive, and each collection would scan them
     return found
 
 
 class Document:
-    """An open PDF. Raises Unreadable, and LibraryError where PyMuPDF is not installed.
+    """An open PDF. Raises Unreadable, and LibraryError if PyMuPDF is not installed.
 
-    `pages` is 0 where a password is needed; an empty one has been tried.
+    `pages` is 0 if the file needs a password; an empty one is tried first.
     """
 
     def __init__(self, path: Path) -> None:
         known = pymupdf()
         self._mupdf = known.mupdf
         self._options = self._mupdf.FzStextOptions()
-        # As PyMuPDF's plain text, but ligatures come as letters.
+        # As for PyMuPDF's plain text, but ligatures become letters.
         self._options.flags = known.TEXTFLAGS_TEXT & ~known.TEXT_PRESERVE_LIGATURES
         with self._told():
             self._pdf = self._open(path)
@@ -141,7 +142,8 @@ class Document:
         mupdf, name = self._mupdf, str(path)
         if name.isprintable():
             return mupdf.pdf_open_document(name)
-        buffer = mupdf.fz_new_buffer_from_copied_data(path.read_bytes())  # no UTF-8 in its name
+        # MuPDF cannot open a path that is not UTF-8.
+        buffer = mupdf.fz_new_buffer_from_copied_data(path.read_bytes())
         return mupdf.pdf_open_document_with_stream(mupdf.fz_open_buffer(buffer))
 
     @contextmanager
@@ -153,11 +155,11 @@ class Document:
 
     @property
     def fixed(self) -> bool:
-        """Whether MuPDF had to look for the parts of a damaged file."""
+        """Whether MuPDF had to repair a damaged file."""
         return bool(self._mupdf.pdf_was_repaired(self._pdf))
 
     def metadata(self, key: str) -> str:
-        """Return what the file says of itself ("Title", "Author"); "" for nothing."""
+        """Return an entry of the file's metadata ("Title", "Author"); "" if there is none."""
         try:
             with self._told():
                 found: str = self._mupdf.fz_lookup_metadata2(self._document, f"info:{key}")
@@ -166,7 +168,7 @@ class Document:
             return ""
 
     def sheet(self, number: int) -> Sheet:
-        """Read a page, the first being 0. Raises Unreadable."""
+        """Read the page of a number, from 0. Raises Unreadable."""
         mupdf = self._mupdf
         with self._told():
             page = mupdf.fz_load_page(self._document, number)

@@ -1,4 +1,4 @@
-"""What stands before a paper's sections: title, authors, abstract."""
+"""Finds the front matter of a paper: title, authors, abstract, ids and year."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ _TITLE_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A title, and where on page 1 it stands: (piece, row) numbers; none if it is metadata's."""
+    """A title and its rows on page 1 as (piece, row) numbers; none if it is only in metadata."""
 
     title: str
     rows: tuple[tuple[int, int], ...] = ()
 
 
 def sane(text: object) -> str:
-    """Return a title or author from metadata; "" where it is none that a person would give."""
+    """Return a title or author from metadata; "" if no person would have written it."""
     told = plain(one_line(text, TITLE_CHARACTERS)).strip()
     return "" if _INSANE.fullmatch(told) or "\ufffd" in told else told
 
 
 def find_title(pieces: Sequence[Piece], metadata: object) -> Named:
-    """Return the title: the largest type on page 1, in metadata's words if they are the same.
+    """Return the title: the largest type on page 1, in the metadata's spelling if that matches.
 
-    `pieces` are those of page 1. Where no type is larger than that of most of the page it is
-    metadata's, or the first line, which then stays in the text as well.
+    `pieces` are those of page 1. If no type is larger than the usual one of the page, the title
+    comes from metadata, or else it is the first line, which then stays in the text too.
     """
     told = sane(metadata)
     wanted = ids.normal_title(told)
@@ -83,11 +83,11 @@ def find_title(pieces: Sequence[Piece], metadata: object) -> Named:
 
 def _text(pieces: Sequence[Piece], group: Sequence[tuple[int, int]]) -> str:
     text = fixed("\n".join([pieces[p].rows[r].text for p, r in group]), _NOTHING)
-    return text.rstrip(" ∗*†‡§¶")  # marks of footnotes
+    return text.rstrip(" ∗*†‡§¶")  # footnote marks
 
 
 def _groups(pieces: Sequence[Piece]) -> list[list[tuple[int, int]]]:
-    """Return rows of the same type that follow each other, largest first; at most ten."""
+    """Return groups of adjacent rows in the same type, largest type first; at most ten."""
     groups: list[list[tuple[int, int]]] = []
     last: Line | None = None
     for p, piece in enumerate(pieces):
@@ -112,12 +112,12 @@ def _may_be_title(text: str) -> bool:
     letters = sum(c.isalpha() for c in text)
     if letters < 3 or len(text) > 400 or _LOGO.match(text):
         return False
-    wide = any(ord(c) > 0x2E7F for c in text)  # one character is a word
+    wide = any(ord(c) > 0x2E7F for c in text)  # scripts in which a character is a word
     return wide or letters >= 6
 
 
 def find_authors(rows: Sequence[Line], metadata: object) -> tuple[str, ...]:
-    """Return the authors: metadata's if sane, else the rows of names below the title."""
+    """Return the authors: from metadata if sane, else from the rows of names below the title."""
     told = _names(sane(metadata))
     if told:
         return told
@@ -134,7 +134,7 @@ def find_authors(rows: Sequence[Line], metadata: object) -> tuple[str, ...]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Return the names that a row consists of; none if it has anything else."""
+    """Return the names in a row; none if it contains anything else."""
     if "@" in text or _PLACE.search(text):
         return ()
     parts = [part.strip(" ,;.∗*") for part in _AND.split(text)]
@@ -145,7 +145,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def with_front(parts: list[Part]) -> list[Part]:
-    """Return parts with the front matter in the first: authors in large type are no headings."""
+    """Return parts with all front matter in the first: authors in large type are not headings."""
     ends = (
         k
         for k, part in enumerate(parts)
@@ -169,8 +169,8 @@ def _is_byline(text: str) -> bool:
 def find_abstract(parts: list[Part]) -> tuple[str, list[Part]]:
     """Return the abstract, and the parts that are the paper's sections.
 
-    It has a heading, or begins with the word, or is the first long paragraph before the first
-    heading.
+    The abstract has a heading, or begins with the word "abstract" (in several languages), or is
+    the first long paragraph before the first heading.
     """
     rest = [p for p in parts[1:] if p.name not in headings.ASIDES and not p.pieces]
     for part in rest[:4]:
@@ -206,7 +206,7 @@ def _until_keywords(paragraphs: Sequence[str]) -> str:
     return "\n\n".join(text for text in kept if text)[:ABSTRACT_CHARACTERS]
 
 
-# What page 1 of a paper, the stamp in its margin and its file's name tell of its ids and year.
+# Ids and year: from page 1, the stamp in its margin, and the name of the file.
 
 _YEAR = re.compile(r"\b(?:19[5-9]|20[0-4])\d\b")
 _PUBLISHED = re.compile(
@@ -220,7 +220,7 @@ _DOI_SAID = re.compile(r"(?:doi(?:\.org/|\s*:?\s*|/))\s*(10\.\d{4,9}/[^\s\"<>]+)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A paper's ids and year, as far as page 1, the stamp in its margin and its name tell."""
+    """A paper's ids and year from page 1, the stamp in its margin and the name of the file."""
 
     doi: str
     arxiv_id: str
@@ -230,7 +230,7 @@ class Known:
 def find_ids(path: Path, first: str, stamps: Sequence[str]) -> Known:
     """Return ids and year. `first` is page 1 as text, `stamps` its sideways lines.
 
-    An arXiv id is the paper's own in the stamp or as the name of the file; in the text it may
+    Only an arXiv id in the stamp or the file's name is surely the paper's own; one in the text may
     be another paper's.
     """
     stamp = " ".join(stamps)
@@ -248,7 +248,7 @@ def find_ids(path: Path, first: str, stamps: Sequence[str]) -> Known:
 
 
 def _published(first: str) -> int | None:
-    """Return the first year on page 1 that is said to be that of publication."""
+    """Return the first year on page 1 that is marked as the year of publication."""
     for found in _YEAR.finditer(first):
         begin = max(first.rfind("\n", 0, found.start()), found.start() - 80, 0)
         if _PUBLISHED.search(first[begin : found.start()]):

@@ -1,4 +1,4 @@
-"""Which rows of a page are a heading: by size, weight, numbering, and the names papers give."""
+"""Recognises headings: by size, weight, numbering, and the usual names of sections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from hpcscientist.literature.sources.pdf.lines import Line, Piece
 
-# The names that papers give to their parts, in lower case, in the languages met most often.
+# The names of a paper's parts, in lower case, in the most common languages.
 
 
 def _names(text: str) -> frozenset[str]:
@@ -45,7 +45,7 @@ INTRODUCTIONS = _names("introduction|einleitung|introducción|введение|�
 LARGER = 1.06  # times the body's size
 _ROWS = 3
 _CHARACTERS = 160
-_PLAIN_CHARACTERS = 80  # in the type of running text
+_PLAIN_CHARACTERS = 80  # of a heading in the type of running text
 _NAME = 40
 _NUMBERING = re.compile(
     r"(?:(?:chapter|section|appendix|kapitel|chapitre|capítulo)\s+)?"
@@ -53,7 +53,8 @@ _NUMBERING = re.compile(
     r"|[a-z]\.|第[\d一二三四五六七八九十]+[章节])(?=\s)[\s:.]*",
     re.I,
 )
-_LETTERED = re.compile(r"[A-Z]\s+(?=[A-Z])")  # "A Proofs"; "A" begins titles too, so only if strong
+# "A Proofs"; "A" begins titles too, so this counts only if the type is strong.
+_LETTERED = re.compile(r"[A-Z]\s+(?=[A-Z])")
 _CAPTION = re.compile(
     r"(?:fig(?:ure|\.)?|tab(?:le|\.)?|abb(?:ildung|\.)?|tabelle|tableau|figura|tabla|algorithm|"
     r"listing|scheme|рис\.?|图|表)\s*[\dIVX]+",
@@ -82,9 +83,9 @@ RUN_IN_KEYWORDS = re.compile(
 
 
 def heading_rows(piece: Piece, at: int, body: int, body_bold: bool) -> int:
-    """Return how many rows from `at` on are a heading; 0 if none is.
+    """Return how many rows from `at` on form a heading; 0 if there is none.
 
-    `body` is the size of running text.
+    `body` is the font size of running text, `body_bold` whether that is bold.
     """
     row = piece.rows[at]
     text = row.text
@@ -107,7 +108,10 @@ def heading_rows(piece: Piece, at: int, body: int, body_bold: bool) -> int:
 
 
 def _stands_apart(row: Line, left: int, rest: str) -> bool:
-    """Whether a numbered row in the type of running text is a heading; `rest` lacks the number."""
+    """Return whether a numbered row in the type of running text is a heading.
+
+    `rest` is its text without the number.
+    """
     if row.text[-1] in ".,;:" or not rest[:1].isupper() or _RUN_IN.search(rest):
         return False
     return row.x0 - left > 2 * row.size or row.italic or rest.isupper()
@@ -129,7 +133,7 @@ def _strong(piece: Piece, at: int, body: int, numbered: bool) -> int:
     if not larger and not numbered and text[0].islower():
         return 0
     if not larger and (followed or not numbered) and _RUN_IN.search(named if numbered else text):
-        return 0  # bold words at the beginning of a paragraph
+        return 0  # bold words that begin a paragraph
     last = piece.rows[at + count - 1]
     if not larger and not numbered and followed and last.x1 > piece.right - 2 * last.size:
         return 0
@@ -142,31 +146,31 @@ def _numbered(text: str) -> bool:
 
 
 def is_first(text: str) -> bool:
-    """Whether a heading is that of the first section: by its number or its name."""
+    """Return whether a heading is that of the first section, by its number or its name."""
     return _FIRST.match(text) is not None or bare_name(text) in INTRODUCTIONS
 
 
 def ends_front(text: str) -> bool:
-    """Whether a row is a heading that stands below the authors."""
+    """Return whether a row is a heading that follows the authors: abstract or first section."""
     return len(text) <= _NAME and (bare_name(text) in ABSTRACTS or is_first(text))
 
 
 def heading_text(text: str, strong: bool = True) -> str:
-    """Return a heading without its number; `strong` if its type says that it is one."""
+    """Return a heading without its number; `strong` if its font marks it as a heading."""
     found = _NUMBERING.match(text) or (_LETTERED.match(text) if strong else None)
     rest = text[found.end() :] if found else text
     return rest.strip() if any(map(str.isalpha, rest)) else text.strip()
 
 
 def bare_name(text: str) -> str:
-    """Return a heading in lower case, without number, marks and spaced-out letters."""
+    """Return a heading in lower case, without number and marks, with spaced-out letters joined."""
     name = heading_text(text, strong=False).strip(" .:—–-*").casefold()
     letters = name.split()
-    if len(letters) > 3 and sum(map(len, letters)) == len(letters):  # all of one
+    if len(letters) > 3 and sum(map(len, letters)) == len(letters):  # "a b s t r a c t"
         return "".join(letters)
     return "".join(letters) if name and ord(name[0]) > 0x2E7F else name
 
 
 def is_caption(text: str) -> bool:
-    """Whether a paragraph is the caption of a figure or a table."""
+    """Return whether a paragraph is the caption of a figure or a table."""
     return _CAPTION.match(text) is not None

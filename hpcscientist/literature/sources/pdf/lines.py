@@ -1,8 +1,8 @@
-"""From the lines of pages to the order in which people read them: furniture out, columns apart.
+"""Puts the lines of pages in reading order, without repeated lines and with columns separated.
 
-Furniture is what every page repeats: header lines, footers, page numbers, numbered lines. A page
-has two columns where much of its text keeps to the left half and much to the right. What spans
-both cuts the page into bands; in a band the left column is read first.
+Repeated lines ("furniture") are page headers, footers, page numbers and line numbers. A page has
+two columns if much of its text stays in the left half and much in the right. Text across both
+columns cuts the page into bands; within a band the left column is read first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from hpcscientist.literature.sources.pdf.document import Row, Sheet
 
-# The lines of type on a PDF's pages: where they stand, how large they are and in which font.
+# The lines on a PDF's pages: position, size and font.
 
 _BOLD = re.compile(r"bold|black|heavy|semib|demi|medi\b|cmbx|cmssbx|sfbx|lmroman\w*-bold", re.I)
 _MATH = re.compile(
@@ -29,7 +29,7 @@ _MATH = re.compile(
 
 @dataclass(slots=True)
 class Line:
-    """A line of type. Eighths of a point from the top left of the page; `size` is the font's."""
+    """A line of text, in eighths of a point from the page's top left; `size` is the font's."""
 
     x0: int
     y0: int
@@ -47,7 +47,7 @@ Block = list[Line]  # lines that belong together, as MuPDF sees it
 
 @dataclass(slots=True)
 class PageText:
-    """What a page says. `sideways` are the lines that run up or down its margin."""
+    """The text of a page. `sideways` are the lines that run up or down its margin."""
 
     height: int
     blocks: list[Block] = field(default_factory=list)
@@ -55,12 +55,12 @@ class PageText:
 
     @property
     def characters(self) -> int:
-        """How many characters its lines have."""
+        """The number of characters in its blocks."""
         return sum([len(line.text) for block in self.blocks for line in block])
 
 
 def page_text(sheet: Sheet) -> PageText:
-    """Return the lines of a page, blocks in the order in which the file has them."""
+    """Return the lines of a page, with blocks in the order of the file."""
     found = PageText(height=sheet.height)
     for block in sheet.blocks:
         lines = _lines(block.lines, found.sideways)
@@ -99,16 +99,16 @@ def _lines(found: Sequence[Row], sideways: list[str]) -> Block:
 
 @lru_cache(maxsize=4096)
 def _style(name: str) -> tuple[bool, bool]:
-    """Return whether a font's name says bold, and whether it says mathematics."""
+    """Return whether a font is bold, and whether it is for mathematics, by its name."""
     bare = name.partition("+")[2] or name  # subsets are named ABCDEF+Font
     return bool(_BOLD.search(bare)), bool(_MATH.search(bare))
 
 
 _MARGIN = 0.1  # of the page's height, at the top and at the bottom
 _COLUMN_SHARE = 0.2  # of a page's characters, in each column
-_LAST_COLUMN = 0.02  # the same where most pages have columns: the last one's may be short
-_COLUMN_WIDTH = 0.25  # of the text's width: what is narrower says nothing about columns
-_NUMBERED_LINES = 20  # so many numbers below each other count lines
+_LAST_COLUMN = 0.02  # the same if most pages have columns: the last page's may be short
+_COLUMN_WIDTH = 0.25  # of the text's width: narrower lines say nothing about columns
+_NUMBERED_LINES = 20  # this many numbers below each other are line numbers
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page\s*|p\.\s*)?(?:\d{1,4}|[ivxl]{1,6})(?:\s*(?:of|/|von|de)\s*\d{1,4})?\W*", re.I
 )
@@ -117,7 +117,7 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class Piece:
-    """Rows that stand together in one column, `left` and `right` being the column's edges."""
+    """Adjacent rows in one column; `left` and `right` are the column's edges."""
 
     rows: list[Line]
     page: int
@@ -126,14 +126,14 @@ class Piece:
 
 
 def read_order(pages: Sequence[PageText]) -> list[Piece]:
-    """Return what the pages say in reading order. Their blocks are used up."""
+    """Return the pieces of the pages in reading order. The pages' blocks are used up."""
     margins = [list(_margins(page)) for page in pages]
     repeated = _repeated(margins)
     kept = [
         _without_line_numbers(_without_furniture(page, lines, repeated))
         for page, lines in zip(pages, margins, strict=True)
     ]
-    if not any(kept):  # pages that say the same, and nothing else
+    if not any(kept):  # all pages repeat the same text
         kept = [page.blocks for page in pages]
     edges = [_edges(blocks) if blocks else (0, 0) for blocks in kept]
     shares = [_column_share(blocks, *sides) for blocks, sides in zip(kept, edges, strict=True)]
@@ -176,7 +176,7 @@ def _without_furniture(page: PageText, margins: Sequence[Line], repeated: set[st
 
 
 def _without_line_numbers(blocks: list[Block]) -> list[Block]:
-    """Leave out the numbers that manuscripts for review have beside their lines."""
+    """Return blocks without the line numbers of manuscripts for review."""
     numbers = [x.x1 // 8 for block in blocks for x in block if x.text.isdigit()]
     if len(numbers) < _NUMBERED_LINES:
         return blocks
@@ -208,9 +208,9 @@ def _ordered(
 
 
 def _column_share(blocks: list[Block], left: int, right: int) -> float:
-    """Return the share of a page's characters that the lesser of two columns has.
+    """Return the share of a page's characters in the smaller of its two columns.
 
-    `left` and `right` are the edges of its text.
+    `left` and `right` are the edges of the page's text.
     """
     if not blocks:
         return 0.0
@@ -231,9 +231,9 @@ def _column_share(blocks: list[Block], left: int, right: int) -> float:
 
 
 def _sides(blocks: list[Block], middle: int, slack: int) -> dict[str, list[Block]]:
-    """Return the blocks of each column, and those that span both ("S").
+    """Return the blocks of each column ("L", "R"), and those that span both ("S").
 
-    A block whose lines lie in both columns, none across, is two: the file has it row by row.
+    A block with lines in both columns and none across is split in two: the file has it row by row.
     """
     sides: dict[str, list[Block]] = {"L": [], "R": [], "S": []}
     for block in blocks:
@@ -253,7 +253,7 @@ def _sides(blocks: list[Block], middle: int, slack: int) -> dict[str, list[Block
             for side, lines in by_side.items():
                 sides[side].append(lines)
             continue
-        across = min(middle - x0, x1 - middle) > 4 * slack  # else a line that juts out
+        across = min(middle - x0, x1 - middle) > 4 * slack  # else a line only sticks out
         sides["S" if across else "L" if x0 + x1 < 2 * middle else "R"].append(block)
     return sides
 
@@ -264,7 +264,7 @@ def _edges(blocks: list[Block]) -> tuple[int, int]:
 
 
 def _banded(left: list[Piece], right: list[Piece], across: list[Piece]) -> list[Piece]:
-    """Return pieces, each list ordered from the top, band by band."""
+    """Return pieces band by band; each of the three lists is ordered from the top."""
     ordered: list[Piece] = []
     i = j = 0
     for piece in across:
@@ -279,7 +279,7 @@ def _banded(left: list[Piece], right: list[Piece], across: list[Piece]) -> list[
 
 
 def rows(block: Block) -> list[Line]:
-    """Return a block's rows from the top: MuPDF parts a row where there is a gap in it."""
+    """Return a block's rows from the top, with rows that MuPDF split at gaps joined again."""
     made: list[Line] = []
     for line in block:
         last = made[-1] if made else None
@@ -307,14 +307,14 @@ def _same_row(one: Line, other: Line) -> bool:
     return 2 * overlap > min(one.y1 - one.y0, other.y1 - other.y0)
 
 
-# Lines of type joined to running text: words parted at line ends made whole, letters plain.
+# Joining lines to running text: hyphenated words are rejoined, letters made plain.
 
-# Relations and operators that no prose has.
+# Relations and operators that do not occur in prose.
 SIGNS = "=<>≤≥≈≡≅∼≃≠≪≫∝∈∉⊂⊆⊃→↦⇒⇔←≔∑∏∫∮∂∇√⊗⊕∘∪∩∀∃∥±×·"
 
-# What Unicode has only for the look of it: a hyphen, ligatures, the alphabets of mathematics.
+# Characters that differ only in their look: a hyphen, ligatures, mathematical alphabets.
 _LOOKS = re.compile("[\u2010\ufb00-\ufb06\U0001d400-\U0001d7ff]")
-# What fonts without Unicode leave: control characters, and code points of private use.
+# Debris of fonts without Unicode: control characters, and private-use code points.
 _MEANINGLESS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\ud800-\uf8ff\ufeff\ufffd]+"
 )
@@ -325,11 +325,11 @@ _FIRST_WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+(?=[\w(\[\"“])")
 _OPEN_ENDS = ".!?:;。！？…"
 _CONTEXT = 400  # characters
-_PARAGRAPH = 10_000  # what is longer is none, and would be copied again and again
+_PARAGRAPH = 10_000  # longer text is no paragraph, and extending it would copy it each time
 
 
 def plain(text: str) -> str:
-    """Return a line with ligatures and mathematical letters as plain ones, and no debris."""
+    """Return a line with ligatures and mathematical letters made plain, and debris removed."""
     if not text.isprintable():
         text = _MEANINGLESS.sub("", text)
     if text.isascii():
@@ -339,9 +339,9 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """What a document's text has: words with a hyphen in them, and signs of mathematics.
+    """Facts about a document's text: its hyphenated words, and the mathematical signs in it.
 
-    `odd` if it has letters that `plain` changes.
+    `odd` if it has characters that `plain` changes.
     """
 
     compounds: frozenset[str] = frozenset()
@@ -350,7 +350,7 @@ class Spelled:
 
     @classmethod
     def of(cls, text: str) -> Spelled:
-        """Look through a document's lines."""
+        """Return the facts about the lines of a document."""
         data = text.encode("utf-8", "surrogatepass").translate(None, _PLAIN)
         rare = data.decode("utf-8", "surrogatepass")
         signs = [sign for sign in SIGNS if sign in (text if sign.isascii() else rare)]
@@ -372,9 +372,9 @@ def _compounds(text: str) -> frozenset[str]:
 
 
 def fixed(text: str, spelled: Spelled) -> str:
-    """Return a paragraph of lines as one line.
+    """Return the lines of a paragraph as one line.
 
-    A hyphen at a line's end is dropped unless the document has the word with it elsewhere, or
+    A hyphen at a line's end is dropped, unless the document has the hyphenated word elsewhere or
     the word has another hyphen.
     """
     if "-\n" in text or (spelled.odd and _PARTED.search(text)):
@@ -388,7 +388,7 @@ def fixed(text: str, spelled: Spelled) -> str:
 
 
 def _last_word(text: str) -> str:
-    """Return the word at a text's end, hyphens and all."""
+    """Return the last word of a text, with its hyphens."""
     word = text[text.rfind(" ") + 1 :]
     if "\n" in word:
         word = word[word.rfind("\n") + 1 :]
@@ -405,14 +405,14 @@ def _between(before: str, after: str, spelled: Spelled) -> str:
 
 
 def goes_on(before: str, after: str) -> bool:
-    """Whether a paragraph is the rest of the one before, parted by a column's or page's end."""
+    """Return whether a paragraph continues the one before it, across a column or page end."""
     if not before or not after or before[-1] in _OPEN_ENDS or len(before) > _PARAGRAPH:
         return False
     return after[0].islower() or before[-1] in "-\u2010\u00ad,"
 
 
 def last_sentence(text: str) -> str:
-    """Return the last sentence of a paragraph, or what there is of it."""
+    """Return the last sentence of a paragraph, at most _CONTEXT characters of it."""
     tail = text[-2 * _CONTEXT :]
     return _SENTENCE.split(tail)[-1].strip()[-_CONTEXT:]
 

@@ -1,1 +1,1 @@
-"""Papers as indexes, services and reference managers record them."""
+"""Reads the records of papers in indexes, services and reference managers."""

@@ -1,4 +1,4 @@
-"""arXiv's metadata: the JSON Lines dump of all papers, and answers of its API and of OAI-PMH."""
+"""Reads arXiv's metadata: the JSON Lines dump of all papers, and replies of its API and OAI-PMH."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hpcscientist.literature.sources.base import Item, trouble
 from hpcscientist.literature.sources.records.jsonl import read_items
 from hpcscientist.records.literature import Paper
 
-# arXiv's XML: Atom, as the API answers, and OAI-PMH in arXiv's own format or Dublin Core.
+# arXiv's XML: Atom from the API, and OAI-PMH in arXiv's own format or Dublin Core.
 
 _RECORDS = ("entry", "record")
 _STEP = 2**16
 
 
 def is_xml(path: Path) -> bool:
-    """Whether a file, or what a gzip file holds, begins as XML does. Raises OSError."""
+    """Return whether a file, or the content of a gzip file, begins like XML. Raises OSError."""
     with lines.open_plain(path) as file:
         try:
             return file.peek(64)[:64].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
@@ -30,7 +30,7 @@ def is_xml(path: Path) -> bool:
 
 
 def read_feed(path: Path, origin: str) -> Iterator[Item]:
-    """Yield the papers of a feed; no more of it is held than one paper. Raises OSError."""
+    """Yield the papers of a feed, holding one at a time in memory. Raises OSError."""
     parser: XMLPullParser[Any] = XMLPullParser(events=("start", "end"))
     open_elements: list[Element] = []
     pending, seen = 0, b""
@@ -38,7 +38,8 @@ def read_feed(path: Path, origin: str) -> Iterator[Item]:
         try:
             while data := file.read1(_STEP):
                 seen = seen[-8:] + data
-                if b"<!DOCTYPE" in seen or b"<!ENTITY" in seen:  # a feed has none; bombs have
+                # A feed has no document type, but an XML bomb does.
+                if b"<!DOCTYPE" in seen or b"<!ENTITY" in seen:
                     yield trouble(origin, "XML with a document type of its own is not read")
                     return
                 parser.feed(data)
@@ -78,7 +79,7 @@ def _texts(record: Element, *tags: str) -> list[str]:
 
 
 def item_of(record: Element, origin: str) -> Item:
-    """Return the paper of an entry or record; a Trouble where it has no title or no arXiv id."""
+    """Return the paper of an entry or record; a Trouble if title or arXiv id is missing."""
     title = latex_text.plain("".join(_texts(record, "title")[:1])[: text.TITLE_CHARACTERS])
     addresses = _texts(record, "id", "identifier")
     arxiv_id = next((i for i in map(ids.normal_arxiv, addresses) if i), "")
@@ -120,7 +121,7 @@ def _authors_of(record: Element) -> tuple[str, ...]:
 
 
 def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Iterator[Item]:
-    """Yield the papers of a dump, or of its lines that begin at bytes [start, end)."""
+    """Yield the papers of a feed or dump, or of a dump's lines that begin at bytes [start, end)."""
     if is_xml(path):
         yield from read_feed(path, origin)
         return
@@ -128,7 +129,7 @@ def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Ite
 
 
 def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
-    """Return the paper of a record of the dump; as a text, why it is none."""
+    """Return the paper of a record of the dump, or a text that says why there is none."""
     arxiv_id = ids.normal_arxiv(str(record.get("id", "")))
     title = latex_text.plain(text.one_line(record.get("title"), text.TITLE_CHARACTERS))
     if not arxiv_id or not title:
@@ -163,6 +164,6 @@ def _authors(record: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _name(parts: list[Any]) -> str:
-    """Return "First Last Suffix" of [last, first, suffix, affiliation…]."""
+    """Return "First Last Suffix" for [last, first, suffix, affiliation…]."""
     last, first, suffix = ([text.one_line(p, 200) for p in parts[:3]] + [""] * 3)[:3]
     return " ".join(p for p in (first, last, suffix) if p)

@@ -1,9 +1,9 @@
-"""BibTeX and BibLaTeX: one entry at a time, so that a file may be of any length.
+"""Reads BibTeX and BibLaTeX one entry at a time, so that a file may have any length.
 
-A file is cut where a line begins an entry, so damage costs no entry but its own. Within an entry
-fields are read as people write them: without a comma between two, with comments, with a brace or
-a quotation mark too many or too few. bibtexparser reads such a field as part of the one before,
-and its middlewares take a percent sign for a comment; so values are put together here.
+A file is cut at lines that begin an entry, so damage affects only its own entry. Fields are read
+as people write them: without a comma between two, with comments, with a brace or quotation mark
+too many or too few. bibtexparser would read such a field as part of the one before, and its
+middlewares treat a percent sign as a comment, so this module has its own parser.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BRACE_OR_QUOTE = re.compile(r"\\.|[{}\"]", re.DOTALL)
 _ENTRY_CHARACTERS = 2**20
 _VALUE_CHARACTERS = 100_000
 _STRINGS = 10_000
-_CUTS = 20  # values of one entry that are never closed
-_HELD = 10_000  # entries that wait for the volume that they name, and volumes that are known
+_CUTS = 20  # unclosed values of one entry that are cut at the next field
+_HELD = 10_000  # entries that wait for their volume, and known volumes, each
 _VENUES = (
     "journal",
     "journaltitle",
@@ -53,7 +53,7 @@ _INHERITED = ("year", "date", "booktitle", "journal", "journaltitle", "publisher
 
 @dataclass(slots=True)
 class Entry:
-    """An entry as it is written, without its delimiters; field names in lower case."""
+    """An entry as written, without delimiters; field names are in lower case."""
 
     key: str
     type: str
@@ -76,15 +76,15 @@ def read(path: Path, origin: str) -> Iterator[Item]:
 
 
 def entries_of(source: str, origin: str = "") -> Iterator[Entry | Trouble]:
-    """Yield the entries of a text."""
+    """Yield the entries in a text."""
     numbered = (lines.Line(n, 0, t) for n, t in enumerate(source.split("\n"), 1))
     return entries(numbered, origin)
 
 
 def entries(found: Iterable[lines.Line | Trouble], origin: str) -> Iterator[Entry | Trouble]:
-    """Yield the entries in lines, with the line each begins at.
+    """Yield the entries in lines.
 
-    An entry that names a volume in `crossref` comes after it, and has its year and venue from it.
+    An entry that names a volume in `crossref` is yielded after it and inherits its year and venue.
     """
     strings: dict[str, str] = {}
     volumes: dict[str, dict[str, str]] = {}
@@ -113,7 +113,7 @@ def entries(found: Iterable[lines.Line | Trouble], origin: str) -> Iterator[Entr
 
 
 def _of_volume(volume: Entry) -> dict[str, str]:
-    """Return what the papers of a volume have from it."""
+    """Return the fields that papers inherit from their volume."""
     kept = {name: volume.fields[name] for name in _INHERITED if name in volume.fields}
     if "title" in volume.fields:
         kept.setdefault("booktitle", volume.fields["title"])
@@ -133,7 +133,7 @@ def _pieces(
         if isinstance(line, Trouble):
             yield line
             continue
-        written = line.text.replace("\r", "\n").replace("\ufeff", "")  # of files joined to one
+        written = line.text.replace("\r", "\n").replace("\ufeff", "")  # concatenated files have it
         if _BEGIN.match(written):
             if first:
                 yield first, "\n".join(held)
@@ -174,9 +174,9 @@ def _parsed(
 
 
 class _Fields:
-    """Reads the key and the fields of one entry. `at` is how far it came.
+    """Parser for the key and fields of one entry; `at` is its position in the source.
 
-    `problem` says what is wrong with the entry, of which the other fields are read all the same.
+    `problem` describes damage in the entry; the other fields are still read.
     """
 
     def __init__(self, source: str, at: int, closing: str, strings: dict[str, str]) -> None:
@@ -184,13 +184,13 @@ class _Fields:
         self._source, self._closing, self._strings = source, closing, strings
 
     def key(self) -> str:
-        """Return the key; "" where there is none."""
+        """Return the key; "" if there is none."""
         found = _KEY.match(self._source, self.at)
         self.at = found.end() if found else self.at
         return (found[1] or "").strip() if found else ""
 
     def fields(self) -> Iterator[tuple[str, str]]:
-        """Yield the fields to the entry's end."""
+        """Yield the fields up to the entry's end."""
         while True:
             self.at = _end_of(_BETWEEN, self._source, self.at)
             if self.at >= len(self._source):
@@ -203,7 +203,7 @@ class _Fields:
                     yield name[1].lower(), value[:_VALUE_CHARACTERS]
             elif self._source[self.at] in (self._closing, "}"):
                 self.at += 1
-                # A brace too many ends an entry early; where fields go on, so does the entry.
+                # A surplus brace would end the entry early: go on if more fields follow.
                 more = _NEXT_FIELD.match(self._source, self.at)
                 if not more:
                     return
@@ -216,7 +216,7 @@ class _Fields:
                 self.at = junk.end() if junk else self.at + 1
 
     def _value(self, at: int) -> str | None:
-        """Return what is joined by `#` to one value; None if it is never closed."""
+        """Return the value at `at`, with parts joined by `#`; None if it is never closed."""
         parts: list[str] = []
         while True:
             mark = self._source[at : at + 1]
@@ -236,7 +236,7 @@ class _Fields:
             at = joined.end()
 
     def _delimited(self, at: int, mark: str) -> int | None:
-        """Return where a value in braces or quotation marks ends; None if it cannot be told."""
+        """Return where a value in braces or quotation marks ends; None if that is unknown."""
         end = _closed(self._source, at, _BRACE if mark == "{" else _BRACE_OR_QUOTE)
         took_more = (
             mark == '"' and end and _OPENED.search(self._source, max(at, end - 100), end - 1)
@@ -260,7 +260,10 @@ def _end_of(pattern: re.Pattern[str], source: str, at: int) -> int:
 
 
 def _closed(source: str, at: int, pattern: re.Pattern[str]) -> int | None:
-    """Return where what is opened at a place is closed; escaped braces count where they must."""
+    """Return the end of the value opened at `at`; None if it is not closed.
+
+    Escaped braces count only if the value is not closed otherwise.
+    """
     closing = "}" if pattern is _BRACE else '"'
     for escapes in (True, False):
         depth = 0
@@ -301,17 +304,17 @@ def paper_of(entry: Entry, origin: str) -> Paper | None:
 
 
 def names_of(value: str) -> tuple[str, ...]:
-    """Return the people of an author field as "First von Last Jr"."""
+    """Return the names in an author field, each as "First von Last Jr"."""
     value = " ".join(value[:_VALUE_CHARACTERS].split())
     people = _split(value, _AND)
-    if len(people) == 1 and ";" in value:  # as some search engines export
+    if len(people) == 1 and ";" in value:  # as some search engines export names
         people = _split(value, re.compile(r";"))
     names = (_plain(_ordered(_ET_AL.sub("", n)), 200) for n in people[: text.AUTHORS])
     return tuple(n for n in names if n and n.lower() != "others")
 
 
 def _ordered(name: str) -> str:
-    """Turn "von Last, First" and "von Last, Jr, First" around."""
+    """Return "von Last, First" and "von Last, Jr, First" with the first name in front."""
     parts = [p.strip() for p in _split(name, re.compile(r","))]
     labelled = dict(p.split("=", 1) for p in parts if "=" in p)
     if len(labelled) == len(parts):  # BibLaTeX's `family=Bee, given=Ann`
@@ -320,7 +323,7 @@ def _ordered(name: str) -> str:
 
 
 def _split(value: str, separator: re.Pattern[str]) -> list[str]:
-    """Split outside braces."""
+    """Return the parts of a value, split at separators outside braces."""
     if "{" not in value:
         return separator.split(value)
     parts, depth, begin, at = list[str](), 0, 0, 0

@@ -1,7 +1,7 @@
-"""Records of JSON Lines: one object a line, as the bulk files of the large indexes are.
+"""Reads JSON Lines: one record per line, as in the bulk files of the large indexes.
 
-An answer of a web API works too, in one line or many, as long as it is no longer than a line
-may be: a list of records, or an object that has them under "data" or "results".
+The reply of a web API works too, on one line or many, up to the size limit of a line: a list of
+records, or an object that has them under "data" or "results".
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _WRAPPERS = ("data", "results", "papers", "recommendedPapers")
 
 
 class Found(NamedTuple):
-    """A record and where it begins: a byte of the file, or of what a gzip file holds."""
+    """A record and its place in the file, or in the content of a gzip file, as text for users."""
 
     place: str
     value: dict[str, Any]
 
 
 class Complaints:
-    """Troubles of one source, the first of each reason one by one, the others as a number."""
+    """Reports Troubles of one source: the first of each reason one by one, the rest as a count."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
         self._counts: dict[str, int] = {}
 
     def of(self, place: str, reason: str, detail: str = "") -> Iterator[Trouble]:
-        """Yield the Trouble, unless that reason has been told often enough."""
+        """Yield the Trouble, unless this reason was already reported TOLD times."""
         self._counts[reason] = count = self._counts.get(reason, 0) + 1
         if count <= TOLD:
             yield trouble(place, f"{reason}: {detail}" if detail else reason)
 
     def rest(self) -> Iterator[Trouble]:
-        """Yield how many have not been told."""
+        """Yield for each reason how many Troubles were not reported."""
         for reason, count in sorted(self._counts.items()):
             if count > TOLD:
                 yield trouble(self._origin, f"{reason}: {count - TOLD} more like that")
@@ -56,9 +56,9 @@ def read_items(
     start: int = 0,
     end: int | None = None,
 ) -> Iterator[Item]:
-    """Yield what `make` makes of the records whose lines begin at bytes [start, end).
+    """Yield the items that `make` returns for records whose lines begin at bytes [start, end).
 
-    `make` takes a record and the origin; a text it returns says why there is nothing in it.
+    `make` gets a record and the origin. If it returns a text, that is why the record gives no item.
     Raises OSError.
     """
     complaints = Complaints(origin)
@@ -84,7 +84,7 @@ def read_records(
             yield Found(f"{origin}: record {number}", value)
         return
     complaints = Complaints(origin)
-    array = False  # one record a line, in an array that is longer than a line may be
+    array = False  # an array that is longer than a line may be, with one record per line
     for line in lines.read_lines(path, origin, start, end):
         if isinstance(line, Trouble):
             yield line
@@ -111,7 +111,7 @@ def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[Found | 
 
 
 def _amid(text: str) -> list[Any]:
-    """Return the values of a line that is part of an array or holds several; [] if damaged."""
+    """Return the values of a line that is part of an array or has several; [] if damaged."""
     found: list[Any] = []
     at = 0
     try:
@@ -129,7 +129,7 @@ def _after_gap(text: str, at: int) -> int:
 
 
 def parse(text: str) -> tuple[Any, str]:
-    """Return a JSON value, and "" or what is wrong with it."""
+    """Return a JSON value and "", or None and the problem."""
     try:
         return json.loads(text, strict=False), ""
     except ValueError as error:
@@ -139,7 +139,7 @@ def parse(text: str) -> tuple[Any, str]:
 
 
 def first_value(head: str) -> Any:
-    """Return the value of the first line that holds one; None if it is not in `head` whole."""
+    """Return the value of the first non-empty line; None if it is damaged or cut off."""
     for line in head.split("\n"):
         if line.strip():
             return parse(line)[0]
@@ -147,7 +147,7 @@ def first_value(head: str) -> Any:
 
 
 def unwrapped(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the records in a value: itself, or those of a list or of an API's answer."""
+    """Yield the records in a value: itself, or those in a list or in an API's reply."""
     if isinstance(value, dict):
         inner = next((value[k] for k in _WRAPPERS if isinstance(value.get(k), list)), None)
         if inner is None or "title" in value:
@@ -159,7 +159,7 @@ def unwrapped(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _one_document(path: Path, origin: str) -> Any:
-    """Return the value of a file that is one value in several lines; None for any other file."""
+    """Return the value of a file with one value over several lines; None for any other file."""
     found = lines.read_lines(path, origin)
     first = next((i.text for i in found if isinstance(i, lines.Line) and i.text.strip()), "")
     found.close()
@@ -167,5 +167,5 @@ def _one_document(path: Path, origin: str) -> Any:
         return None
     try:
         return parse(lines.read_text(path)[0])[0]
-    except OSError:  # too long; a real fault of the disk is met again, and told, line by line
+    except OSError:  # too long; a real disk error occurs again when lines are read, and is reported
         return None

@@ -1,4 +1,4 @@
-"""Papers that `hpcsci library fetch` has written: a record of this package a line."""
+"""Reads the papers that `hpcsci library fetch` wrote: one of this package's records per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAlex's works: its snapshot, and what its API answers."""
+"""Reads OpenAlex's works, from its snapshot or its API's replies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Ite
 
 
 def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
-    """Return the paper of a work; as a text, why it is none."""
+    """Return the paper of a work, or a text that says why there is none."""
     own = work_id(record.get("id"))
     if own and not own.startswith("W"):
         return f"an entity {own[0]}… and no work; accepted are OpenAlex's works"
@@ -54,18 +54,18 @@ def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
 
 
 def work_id(value: object) -> str:
-    """Return "W…" of a work's address; the id of another entity as it is; "" for anything else."""
+    """Return the id of a work ("W…") or another entity, from its address; "" for anything else."""
     found = _ID.fullmatch(value.strip()) if isinstance(value, str) else None
     return found.group(1).upper() if found else ""
 
 
 def abstract_of(inverted: Any, limit: int = text.ABSTRACT_CHARACTERS) -> str:
     """Return the text of an inverted index {word: [positions]}; gaps are closed."""
-    if isinstance(inverted, str):  # as it is in tables, and in what is exported from them
+    if isinstance(inverted, str):  # as in tables and their exports
         inverted = jsonl.parse(inverted)[0]
     if not isinstance(inverted, dict):
         return ""
-    if isinstance(inverted.get("InvertedIndex"), dict):  # as snapshots of before 2022 have it
+    if isinstance(inverted.get("InvertedIndex"), dict):  # as in snapshots from before 2022
         inverted = inverted["InvertedIndex"]
     placed = [
         (position, str(word))

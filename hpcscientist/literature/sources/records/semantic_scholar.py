@@ -1,7 +1,7 @@
-"""Semantic Scholar: bulk files of its Datasets API, and what its Graph API answers.
+"""Reads Semantic Scholar's records: bulk files of its Datasets API, and its Graph API's replies.
 
-Of the data sets, `papers` has no abstracts and `abstracts` nothing else: these are yielded as
-such, to be joined by the corpus id that is in the paper's url. `s2orc` has full texts.
+The data set `papers` has no abstracts, and `abstracts` has nothing else: its records are yielded
+as Abstract, to be joined by the corpus id in the paper's url. `s2orc` has full texts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hpcscientist.records.literature import Paper, Section
 
 # Semantic Scholar's full texts: one long text, and lists of where its parts begin and end.
 #
-# `s2orc` has them under "content", its second version under "body"; the lists are JSON in JSON.
+# `s2orc` has them under "content", its second version under "body"; the lists may be JSON in JSON.
 
 _SECTIONS = 2_000
 _SECTION_CHARACTERS = 100_000
 
 
 class FullText:
-    """The full text of a record; empty where it has none."""
+    """The full text of a record; empty if the record has none."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         block = fields.get("content") or fields.get("body")
@@ -35,11 +35,11 @@ class FullText:
         self._marks = marks if isinstance(marks, dict) else {}
 
     def first(self, kind: str) -> str:
-        """Return the first part of a kind ("title", "abstract"); "" where there is none."""
+        """Return the first part of a kind ("title", "abstract"); "" if there is none."""
         return next((text.one_line(self._text[b:e]) for b, e in self._spans(kind)), "")
 
     def sections(self) -> tuple[Section, ...]:
-        """Return the text after each heading, until the next; all of it where there is none."""
+        """Return a section per heading, up to the next; one with all text if there is none."""
         heads = sorted(self._spans("sectionheader"))[:_SECTIONS] or [(0, 0)]
         ends = [begin for begin, _ in heads[1:]] + [len(self._text)]
         found = (
@@ -62,7 +62,7 @@ class FullText:
 
 
 def _number(value: object) -> int:
-    """Return a position, which some files have as text; -1 for what is none."""
+    """Return a position, which some files give as text; -1 if the value is none."""
     if isinstance(value, int):
         return int(value)
     return int(value) if isinstance(value, str) and value.isascii() and value[:15].isdigit() else -1
@@ -85,7 +85,7 @@ def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Ite
 
 
 def item_of(record: dict[str, Any], origin: str) -> Paper | Abstract | str:
-    """Return what a record holds; as a text, why that is nothing for a library."""
+    """Return the paper or abstract of a record, or a text that says why there is none."""
     record = next((record[k] for k in _INSIDE if isinstance(record.get(k), dict)), record)
     fields = {str(k).lower(): v for k, v in record.items()}
     corpus = _corpus_id(fields)
