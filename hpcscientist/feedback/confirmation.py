@@ -1,14 +1,14 @@
-"""Confirming an improvement: an idea against the baseline with fresh seeds on the test split.
+"""Confirms an improvement: an idea against the baseline with fresh seeds on the test split.
 
-The search picks what looks best on the validation split, so what it picks looks better than
-it is. Neither that choice nor anything the candidate could learn from its scores has touched
-the test inputs or these seeds. The test is one-sided, for only "better" is claimed, and
-each idea is tested once.
+The search picks what looks best on the validation split, so its picks look better than they are.
+Neither that choice nor anything the candidate could learn from its scores has touched the test
+inputs or these seeds. The test is one-sided, because only "better" is claimed, and each idea is
+tested once.
 
-What is confirmed was found before, at a false discovery rate of q; of ideas that do nothing
-at most a share q passes this test, whatever number of them comes to it. Seeds vary training,
-not the inputs: a difference smaller than what another sample of test inputs would make is
-real on these alone, and `minimum_effect` is where a recipe says what is worth a claim.
+A confirmed idea was found before, at a false discovery rate of q. Of ideas without an effect, at
+most a share q passes this test, however many are tested. Seeds vary the training, not the inputs: a
+difference smaller than another sample of test inputs would cause is real for these inputs only. A
+recipe's `minimum_effect` sets how large an effect must be for a claim.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def judge(
     metric: MetricSpec,
     q: float,
 ) -> Confirmation:
-    """Judge an idea by its values by seed on the test split, and the baseline's.
+    """Judge an idea by its and the baseline's values by seed on the test split.
 
-    Confirmed when it is better and the one-sided p-value of the comparison is at most `q`.
-    With seeds in common they are paired, as in the search.
+    The idea is confirmed if it is better and the one-sided p-value of the comparison is at most
+    `q`. Seeds in common are paired, as in the search.
 
     Raises ValueError unless 0 < q < 1, or if a value is not a finite number.
     """
@@ -53,14 +53,14 @@ def judge(
 
 
 def refuse(reason: str) -> Confirmation:
-    """Return the verdict on an idea that gave nothing to compare: not confirmed."""
+    """Return the verdict "not confirmed" for an idea without anything to compare."""
     return Confirmation(comparison=None, p_one_sided=None, confirmed=False, reason=reason)
 
 
 def one_sided(comparison: Comparison, metric: MetricSpec) -> float | None:
-    """Return the p-value of "the idea is better"; None where the comparison has none.
+    """Return the p-value of "the idea is better"; None if the comparison has none.
 
-    Half the two-sided one where the idea is better: Student's t and the sign-flip test are
+    It is half the two-sided p-value if the idea is better: Student's t and the sign-flip test are
     symmetric. No difference at all has p = 1.
     """
     if comparison.p_value is None:
