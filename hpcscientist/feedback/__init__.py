@@ -1,1 +1,1 @@
-"""Statistics, the decision about an idea, and what the next prompt is told."""
+"""Statistics, decisions about ideas, and the feedback for the next prompt."""

@@ -1,7 +1,7 @@
-"""Why an idea probably changed nothing, or made things worse: from what was measured of it.
+"""Likely causes of an idea's decline or lack of effect, from its measurements.
 
 Each cause is arithmetic on measurements, except the last, which is an analyst's reading and is
-quoted as its opinion. A cause is likely, not proven: nothing was varied to test it.
+quoted as an opinion. A cause is likely, not proven: nothing was varied to test it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hpcscientist.records.experiment import Symptom
 from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.trial import MetricSpec
 
-UNCHANGED: Final = 0.95  # of the reference's predictions: an idea that hardly acts
+UNCHANGED: Final = 0.95  # share of the reference's predictions from which an idea hardly acts
 _LACKING, _READING = 160, 280  # characters
 _MOST: Final = 3
 
@@ -32,12 +32,12 @@ _CURVES: Final[dict[Symptom, str]] = {
 
 
 class Evidence(Record):
-    """What was measured of a scored idea besides its finding; None and "": nothing is known.
+    """Measurements of a scored idea besides its finding; None and "" mean unknown.
 
     `pilot` and `reference_pilot` are the metric's values at the pilot budget. `unchanged` is the
-    share of the reference's predictions that are the idea's too, with the same seed. `curve` is
-    what its learning curve shows and the reference's does not. `lacking` names what a reviewer
-    found missing in the code, `reading` is what an analyst made of the runs.
+    share of predictions that equal the reference's, with the same seed. `curve` is a symptom of its
+    learning curve that the reference's does not have. `lacking` names what a reviewer found missing
+    in the code, `reading` is an analyst's interpretation of the runs.
     """
 
     pilot: float | None = None
@@ -56,9 +56,8 @@ def likely_causes(
 ) -> tuple[str, ...]:
     """Return the likely causes of a decline or of no clear change, the most telling first.
 
-    At most three, and then the analyst's reading. `level` is the campaign's q. An improvement has
-    none, nor has what is not decided. A decline of which nothing else was measured is told by its
-    seeds.
+    Returns at most three, and then the analyst's reading. `level` is the campaign's q. Improvements
+    and undecided ideas have no causes. A decline without other evidence is explained by its seeds.
     """
     if finding.verdict not in (Verdict.DECLINE, Verdict.MAINTENANCE):
         return ()
@@ -82,7 +81,7 @@ def likely_causes(
 
 
 def _of_budget(finding: Finding, evidence: Evidence, metric: MetricSpec) -> list[str]:
-    """What the pilot says, which has one seed."""
+    """Return what the pilot shows, which has one seed."""
     if evidence.pilot is None or evidence.reference_pilot is None:
         return []
     early = better_by(evidence.pilot, evidence.reference_pilot, metric)
@@ -97,7 +96,7 @@ def _of_budget(finding: Finding, evidence: Evidence, metric: MetricSpec) -> list
 
 
 def _of_seeds(comparison: Comparison, metric: MetricSpec) -> list[str]:
-    """What the seeds alone say of a decline: whether it lies in the method or in its steadiness."""
+    """Return whether a decline is due to the method or to its instability, from the seeds alone."""
     low, high, worse = comparison.ci_low, comparison.ci_high, -gain(comparison, metric)
     deviation = _deviation(comparison, high - low) if low is not None and high is not None else None
     if deviation is None:
@@ -114,7 +113,7 @@ def _of_seeds(comparison: Comparison, metric: MetricSpec) -> list[str]:
 
 
 def _of_noise(comparison: Comparison, metric: MetricSpec, level: float) -> list[str]:
-    """What the seeds could have shown."""
+    """Return why the seeds show no clear change."""
     low, high, minimum = comparison.ci_low, comparison.ci_high, metric.minimum_effect
     if low is None or high is None or comparison.p_value is None:
         return []
@@ -133,7 +132,10 @@ def _of_noise(comparison: Comparison, metric: MetricSpec, level: float) -> list[
 
 
 def _deviation(comparison: Comparison, width: float) -> float | None:
-    """The standard deviation of the differences, from the interval of a paired comparison."""
+    """Return the standard deviation of the differences, from a paired comparison's interval.
+
+    None if the comparison is not paired, has fewer than two seeds, or has no width.
+    """
     if not comparison.paired or comparison.n < 2 or not width > 0:
         return None
     from scipy.special import stdtrit  # noqa: PLC0415  (slow to import)

@@ -1,19 +1,18 @@
-"""Confirming an improvement: an idea against the baseline with fresh seeds on the test split.
+"""Confirms an improvement: an idea against the baseline with fresh seeds on the test split.
 
-The search picks what looks best on the validation split, so what it picks looks better than
-it is. Neither that choice nor anything the candidate could learn from its scores has touched
-the test inputs or these seeds. The test is one-sided, for only "better" is claimed, and
-each idea is tested once.
+The search picks what looks best on the validation split, so its picks look better than they are.
+Neither that choice nor anything the candidate could learn from its scores has touched the test
+inputs or these seeds. The test is one-sided, because only "better" is claimed, and each idea is
+tested once.
 
-A metric with a tolerance is tested too, for "is not worse by more than that" (non-inferiority).
-An idea is confirmed when every one of these tests is passed at level q, so that q bounds the
-chance of a false confirmation without a correction (intersection-union test: Berger 1982,
-Technometrics 24).
+A metric with a tolerance is tested for "is not worse by more than that" (non-inferiority). An idea is
+confirmed if it passes all tests at level q. So q bounds the chance of a false confirmation, without
+a correction (intersection-union test: Berger 1982, Technometrics 24).
 
-What is confirmed was found before, at a false discovery rate of q; of ideas that do nothing
-at most a share q passes this test, whatever number of them comes to it. Seeds vary training,
-not the inputs: a difference smaller than what another sample of test inputs would make is
-real on these alone, and `minimum_effect` is where a recipe says what is worth a claim.
+A confirmed idea was found before, at a false discovery rate of q. Of ideas without an effect, at
+most a share q passes this test, however many are tested. Seeds vary the training, not the inputs: a
+difference smaller than another sample of test inputs would cause is real for these inputs only. A
+recipe's `minimum_effect` sets how large a finding must be before it comes here.
 """
 
 from __future__ import annotations
@@ -43,11 +42,10 @@ def judge(
     q: float,
     limits: Sequence[Limited] = (),
 ) -> Confirmation:
-    """Judge an idea by its values by seed on the test split, and the baseline's.
+    """Judge an idea by its and the baseline's values by seed on the test split.
 
-    Confirmed when it is better and the one-sided p-value of the comparison is at most `q`, and
-    when it is within each tolerance of `limits`. With seeds in common they are paired, as in the
-    search.
+    The idea is confirmed if it is better, the one-sided p-value of the comparison is at most `q`,
+    and it is within each tolerance of `limits`. Seeds in common are paired, as in the search.
 
     Raises ValueError unless 0 < q < 1, or if a value is not a finite number.
     """
@@ -72,9 +70,9 @@ def judge(
 
 
 def over_tolerance(limit: Limited, q: float) -> str | None:
-    """Say why an idea is not shown to be within a tolerance; None if it is.
+    """Return why an idea is not shown to be within a tolerance; None if it is.
 
-    Where all seeds differ by the same amount, that is compared with the tolerance. Raises
+    If all seeds differ by the same amount, that amount is compared with the tolerance. Raises
     ValueError as `judge` does.
     """
     metric, tolerance = limit.metric, limit.metric.tolerance
@@ -84,7 +82,7 @@ def over_tolerance(limit: Limited, q: float) -> str | None:
     found = compare(limit.baseline, limit.idea)
     worse = -gain(found, metric)
     # A constant difference has no interval, or one of no width.
-    if found.n > 1 and found.ci_low == found.ci_high:
+    if found.p_value is not None and found.ci_low == found.ci_high:
         if worse <= tolerance:
             return None
         return f"{metric.name} is worse by {worse:.3g} on the test split, tolerance {tolerance:g}"
@@ -102,14 +100,14 @@ def over_tolerance(limit: Limited, q: float) -> str | None:
 
 
 def refuse(reason: str) -> Confirmation:
-    """Return the verdict on an idea that gave nothing to compare: not confirmed."""
+    """Return the verdict "not confirmed" for an idea without anything to compare."""
     return Confirmation(comparison=None, p_one_sided=None, confirmed=False, reason=reason)
 
 
 def one_sided(comparison: Comparison, metric: MetricSpec) -> float | None:
-    """Return the p-value of "the idea is better"; None where the comparison has none.
+    """Return the p-value of "the idea is better"; None if the comparison has none.
 
-    Half the two-sided one where the idea is better: Student's t and the sign-flip test are
+    It is half the two-sided p-value if the idea is better: Student's t and the sign-flip test are
     symmetric. No difference at all has p = 1.
     """
     if comparison.p_value is None:

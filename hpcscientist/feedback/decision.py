@@ -1,13 +1,13 @@
 """From comparisons to findings: improvement, maintenance or decline against the baseline.
 
-A verdict takes several ideas of a campaign together, so it is derived when it is read and
+A verdict depends on several ideas of a campaign together, so it is derived when it is read and
 never stored.
 
-Improvements are one family of one-sided hypotheses ("is no better"), declines another, each
-held to a false discovery rate of q: that bound does not pass on to a part of what was found
-(Finner & Roters 2001, Biometrical Journal 43), so in one two-sided family many true declines
-would let more than a share q of the improvements be false. An effect within the recipe's
-minimum counts as no evidence (its p-value as 1), for the same reason.
+Improvements are one family of one-sided hypotheses ("is no better"), declines another, and the
+false discovery rate of each family is held to q. The bound for a whole family does not hold for a
+part of its findings (Finner & Roters 2001, Biometrical Journal 43): in one two-sided family, many
+true declines would let more than a share q of the improvements be false. For the same reason, an
+effect within the recipe's minimum counts as no evidence (its p-value as 1).
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from hpcscientist.records.trial import Direction, MetricSpec
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How ideas are decided on.
+    """The rule by which ideas are judged.
 
     `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule (arXiv
-    2501.03916, 3.3): any better mean is an improvement. `control` batch judges all ideas given
-    together (Benjamini & Hochberg 1995, JRSS B 57), so that more ideas may change the verdict
-    on one; online in their order, so that later ideas change none (see `online`); two-sided
-    judges all together in one family of two-sided p-values, as the first release did.
+    2501.03916, 3.3): any better mean is an improvement. `control` batch judges all given ideas
+    together (Benjamini & Hochberg 1995, JRSS B 57), so more ideas may change an idea's verdict.
+    `control` online judges them in order, so later ideas change no verdict (see `online`).
+    `control` two-sided judges all together in one family of two-sided p-values, as the first
+    release did.
 
     Raises ValueError unless 0 < q < 1.
     """
@@ -47,13 +48,13 @@ class Rule:
 
     @classmethod
     def of(cls, loop: LoopSettings, rounds: int) -> Rule:
-        """The rule of a campaign with so many rounds, 0 for steady state."""
+        """Return the rule of a campaign with `rounds` rounds, 0 for steady state."""
         if loop.error_control != "auto":
             return cls(q=loop.q, decision=loop.decision, control=loop.error_control)
         return cls(q=loop.q, decision=loop.decision, control="batch" if rounds else "online")
 
     def __str__(self) -> str:
-        """Say it in words for a header."""
+        """Return the rule in words, for a header."""
         if self.decision == "point":
             return "any better mean (point), no error controlled"
         return f"FDR {self.q:g}, {self.control}"
@@ -87,20 +88,22 @@ def findings(
 ) -> dict[str, Finding]:
     """Judge ideas by one metric's values by seed; `ideas` are in the order of their numbers.
 
-    An idea is an improvement when its one-sided p-value, adjusted by the rule, is at most q
-    and it is better than the baseline by more than the metric's minimum effect; a decline is
-    the mirror image; else maintenance. `p_adjusted` is the one in the direction of the effect, or
-    the two-sided one by a rule that has no other.
+    An idea is an improvement if its one-sided p-value, adjusted by the rule, is at most q and it is
+    better than the baseline by more than the metric's minimum effect. A decline is the mirror
+    image, and every other idea is maintenance. `p_adjusted` is the p-value in the direction of the
+    effect, or the two-sided one under a two-sided rule.
 
-    The verdict is None, and `reason` says why, where too few seeds were scored for a p-value;
-    where fewer than the planned seeds were, nothing was found, and the interval holds gains beyond
-    the minimum effect; and, with online control, behind an idea that has not ended yet, whose
-    values are None: the levels depend on the order of numbers, and must not depend on which idea
-    ends first. Ideas that were left have no finding, and count as p = 1 among the others. Ideas
-    that exceed a tolerance are no improvement, count as p = 1 among these, and `reason` says so.
+    The verdict is None, with a `reason`, in three cases. Too few seeds were scored for a p-value.
+    Or fewer than the planned seeds were scored, nothing was found, and the interval includes gains
+    beyond the minimum effect. Or, with online control, an earlier idea has not ended yet (its
+    values are None): the levels depend on the order of numbers, and must not depend on which idea
+    ends first.
 
-    Ideas without values (empty or None), or any idea while the baseline has none, have no
-    finding. Raises ValueError if a value is not a finite number, or a factor is below 1.
+    Ideas that were given up have no finding, and count as p = 1 among the others. Ideas that exceed
+    a tolerance are no improvement, count as p = 1 among these, and `reason` says so.
+
+    Ideas without values (empty or None), or any idea while the baseline has none, have no finding.
+    Raises ValueError if a value is not a finite number, or a factor is below 1.
     """
     if not baseline:
         return {}
@@ -119,7 +122,7 @@ def findings(
             for idea, comparison in compared.items()
         }
     awaited = _awaited(ideas) if rule.control == "online" else {}
-    # One that was left after a single seed counts as p = 1: others were chosen by that seed.
+    # An idea given up after a single seed counts as p = 1: others were chosen by that seed.
     counts = {i for i, c in compared.items() if c.p_value is not None or c.n < known.planned}
     counts |= set(known.left)
     tested = {i: compared.get(i) for i in ideas if i in counts and i not in awaited}
@@ -143,8 +146,8 @@ def findings(
 def one_sided(comparison: Comparison, metric: MetricSpec) -> tuple[float, float]:
     """Return the p-values of "is no better" and "is no worse".
 
-    Half the two-sided one in the direction of the effect, for Student's t and the sign-flip test
-    are symmetric. No difference at all has p = 1 both ways, and so have too few seeds for any.
+    In the direction of the effect it is half the two-sided p-value, because Student's t and the
+    sign-flip test are symmetric. Both are 1 if there is no difference at all, or too few seeds.
     """
     better = gain(comparison, metric)
     if comparison.p_value is None or better == 0:
@@ -154,18 +157,18 @@ def one_sided(comparison: Comparison, metric: MetricSpec) -> tuple[float, float]
 
 
 def gain(comparison: Comparison, metric: MetricSpec) -> float:
-    """Return by how much the idea is better than the baseline; negative: worse."""
+    """Return by how much the idea is better than the baseline; negative if worse."""
     return better_by(comparison.delta, 0.0, metric)
 
 
 def better_by(value: float, other: float, metric: MetricSpec) -> float:
-    """Return by how much one value of a metric is better than another; negative: worse."""
+    """Return by how much one value of a metric is better than another; negative if worse."""
     better = value - other if metric.direction is Direction.MAXIMIZE else other - value
     return better + 0.0  # no negative zero
 
 
 def _awaited(ideas: Mapping[str, Mapping[int, float] | None]) -> dict[str, str]:
-    """By idea, which one it waits for: the first that has not ended, and lies before it."""
+    """Return, for each idea after the first unfinished one, that unfinished idea."""
     awaited: dict[str, str] = {}
     first: str | None = None
     for idea, values in ideas.items():
@@ -183,9 +186,9 @@ def _adjust(
     factors: Mapping[str, float],
     exceeded: Collection[str],
 ) -> dict[str, float]:
-    """Return each idea's adjusted p-value in the direction of its effect; none of None.
+    """Return each idea's adjusted p-value in the direction of its effect; none for None.
 
-    Those of `exceeded`, which are better, have p = 1.
+    Ideas in `exceeded`, which are better, have p = 1.
     """
     if not all(factor >= 1 for factor in factors.values()):
         raise ValueError("factors of p-values are at least 1")
@@ -203,11 +206,11 @@ def _adjust(
         disqualified: list[bool] = []
         for idea, comparison in tested.items():
             p = 1.0 if comparison is None else one_sided(comparison, metric)[side]
-            # Of one that was left below the full budget nobody knows which way its effect lies.
+            # For an idea given up below the full budget, the direction of the effect is unknown.
             effect = math.inf if comparison is None else sign * gain(comparison, metric)
-            # ADDIS discards what lies above TAU, for there p-values of true hypotheses are many.
-            # With looks they are not: of those that go on, most are small. So an idea that was
-            # better when it was left is costly, whatever factor its look has (`bench null`).
+            # ADDIS discards p-values above TAU, where those of true hypotheses are many. With looks
+            # they are not: most ideas that go on have small ones. So an idea that was better when
+            # it was given up is costly, whatever factor its look has (`bench null`).
             most = online.TAU if effect > 0 and rule.control == "online" else 1.0
             p_values.append(min(most, p * factors.get(idea, 1.0)))
             is_over = sign > 0 and idea in exceeded
@@ -228,13 +231,13 @@ def _adjust(
 def _undecided(
     comparison: Comparison, p_adjusted: float, metric: MetricSpec, q: float, planned: int
 ) -> str | None:
-    """Say why an idea cannot be judged yet; None if it can be."""
+    """Return why an idea cannot be judged yet; None if it can be."""
     if comparison.p_value is None:
         return "too few seeds for a p-value"
     if p_adjusted <= q or comparison.n >= planned:
         return None
     if comparison.ci_low is None or comparison.ci_high is None:
-        most = abs(gain(comparison, metric))  # a constant difference
+        most = abs(gain(comparison, metric))  # the difference is constant
     else:
         most = max(better_by(end, 0.0, metric) for end in (comparison.ci_low, comparison.ci_high))
     if most <= metric.minimum_effect:

@@ -1,32 +1,32 @@
-"""How far an idea is taken: seeds and budgets go where they may still change what is decided.
+"""Allocates seeds and budgets to ideas where they may still change the decision.
 
 Sequential (group sequential tests; Jennison & Turnbull 2000, Group Sequential Methods with
-Applications to Clinical Trials). An idea is looked at after a few seeds, after the recipe's
-number, and so on up to a bound. At a look it is left
+Applications to Clinical Trials). An idea is looked at after a few seeds, after the recipe's number,
+and so on up to a bound. At each look one of three things happens:
 
-- as futile where an improvement at the end is improbable: stochastic curtailment (Lan, Simon &
-  Halperin 1982; Lan & Wittes 1988, Biometrics 44, B-values), with the predictive probability
-  (Spiegelhalter, Freedman & Blackburn 1986; Jennison & Turnbull 2000, 10.3), because two or three
-  seeds tell little of the noise. The seeds to come are taken to be as those seen, but not to lie
-  below the metric's minimum effect;
-- as decided where its p-value holds under the strictest correction that it may yet meet;
-- and else it goes on: it is undecided, and more seeds may decide it.
+- It is given up as futile if an improvement at the end is improbable: stochastic curtailment
+  (Lan, Simon & Halperin 1982; Lan & Wittes 1988, Biometrics 44, B-values), with the predictive
+  probability (Spiegelhalter, Freedman & Blackburn 1986; Jennison & Turnbull 2000, 10.3), because
+  two or three seeds say little about the noise. Future seeds are assumed to be like those seen,
+  but not below the metric's minimum effect.
+- It is decided if its p-value holds under the strictest correction that it may yet meet.
+- Otherwise it continues: it is undecided, and more seeds may decide it.
 
-Errors. Each look has a share of the error, small at first: increments of the spending function
-like O'Brien & Fleming's (Lan & DeMets 1983, Biometrika 70), scaled to sum to one. Whatever look an
-idea ends at, its p-value is multiplied by 1 / share (`correction`). By Bonferroni's inequality
-P(p / share <= a at any look) <= a sum(share) = a, for whatever reason it ended there: so stopping
-rules cost power at most, never error. That is why futility need not be binding, and may be judged
-under the mildest correction, while being decided is judged under the strictest.
+Errors. Each look has a share of the error, small at first: increments of the spending function like
+O'Brien & Fleming's (Lan & DeMets 1983, Biometrika 70), scaled to sum to one. At whatever look an
+idea ends, its p-value is multiplied by 1 / share (`correction`). By Bonferroni's inequality P(p /
+share <= a at any look) <= a sum(share) = a, whatever the reason for ending there. So stopping rules
+cost power at most, never error. Therefore futility need not be binding and may be judged under the
+mildest correction, while a decision is judged under the strictest.
 
-Halving (asynchronous successive halving, stopping variant; Li et al. 2020, arXiv 1810.05934).
-First the steps of the recipe, which are budgets below the full one, with one trial each; then, at
-the full budget, rungs of 1 seed and always `rate` times as many. An idea goes on from either where
-it is among the best 1/rate of all that have come there so far, itself included; the first ones, of
-which no 1/rate is a whole idea, always do. Rungs share the error as looks do. Ideas left where no
-p-value can be had, on a step or after one seed, count as p = 1 among the others: the rest were
-chosen by what they gave there. So a p-value only ever grows by that choice, and steps need no
-correction of their own.
+Halving (asynchronous successive halving, stopping variant; Li et al. 2020, arXiv 1810.05934). First
+come the recipe's steps, which are budgets below the full one, with one trial each. Then, at the
+full budget, come rungs of 1 seed and always `rate` times as many. An idea goes on from a step or
+rung if it is among the best 1/rate of all ideas that have reached it so far, itself included. The
+first ideas, of which 1/rate is less than one, always go on. Rungs share the error as looks do.
+Ideas given up without a p-value, on a step or after one seed, count as p = 1 among the others,
+because the others were chosen by the values there. So that choice can only raise a p-value, and
+steps need no correction of their own.
 """
 
 from __future__ import annotations
@@ -44,30 +44,31 @@ from hpcscientist.recipe.schema import Budgets, StepSpec
 from hpcscientist.records.findings import Comparison
 from hpcscientist.records.trial import MetricSpec
 
-FUTILE: Final = 0.25  # an improvement at the end that is less probable is not waited for
-_FIRST: Final = 3  # seeds of a first look: two tell nothing of the noise but its order
-_MANY: Final = 5  # recipes of fewer seeds are first looked at after two
+FUTILE: Final = 0.25  # an idea with a lower chance of an improvement is given up
+_FIRST: Final = 3  # seeds of a first look: two show only the order of magnitude of the noise
+_MANY: Final = 5  # recipes with fewer seeds have their first look after two
 _NEAR: Final = 2 / 3  # no look between this share of the seeds and the last
-_SPENDING: Final = 0.05  # the error for which shares fall as O'Brien and Fleming's do
+_SPENDING: Final = 0.05  # the error at which the shares follow O'Brien and Fleming's
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """After how many seeds an idea is looked at: numbers that grow, the last is the most."""
+    """The numbers of seeds after which an idea is looked at, increasing; the last is the most."""
 
     looks: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless the looks grow from at least one seed."""
+        """Raise ValueError unless the looks increase, from at least one seed."""
         grows = all(a < b for a, b in itertools.pairwise(self.looks))
         if not self.looks or self.looks[0] < 1 or not grows:
             raise ValueError("looks are numbers of seeds that grow, from at least 1")
 
     @classmethod
     def of(cls, seeds: int, at_most: int = 0) -> Schedule:
-        """Return the looks of a sequential test of `seeds`, and of `at_most` in the end (0: twice
-        as many): after `seeds`, half of them and so on down to a first few, and twice as many
-        and so on up to the end.
+        """Return the looks of a sequential test of `seeds`, and of `at_most` in the end.
+
+        `at_most` 0 means twice as many. There are looks after `seeds`, after half of them and so on
+        down to a first few, and after twice as many and so on up to the end.
         """
         most = at_most or 2 * seeds
         first = 2 if seeds < _MANY else _FIRST
@@ -91,7 +92,7 @@ class Schedule:
 
     @classmethod
     def _up_to(cls, most: int, looks: Sequence[int]) -> Schedule:
-        """Leave out what lies so near to the end that it would take the last look's share."""
+        """Return a schedule without looks so near the end that they would take its error share."""
         return cls((*sorted({look for look in looks if look <= _NEAR * most}), most))
 
     @property
@@ -100,7 +101,7 @@ class Schedule:
         return self.looks[-1]
 
     def after(self, n_seeds: int) -> int:
-        """How many seeds lie between `n_seeds` and the next look; 0 after the last."""
+        """Return the number of seeds between `n_seeds` and the next look; 0 after the last."""
         return next((look - n_seeds for look in self.looks if look > n_seeds), 0)
 
 
@@ -108,7 +109,7 @@ class Schedule:
 class Decision:
     """How many more seeds, or trials at the next budget, an idea is given, and why.
 
-    `given_up`: none, because others are likelier to pay; false where none is needed.
+    `given_up`: the idea gets none because others are more promising; false if it needs none.
     """
 
     more: int
@@ -117,7 +118,7 @@ class Decision:
 
 
 def schedule_of(loop: LoopSettings, seeds: int) -> Schedule | None:
-    """Return the looks of a campaign whose recipe has so many seeds; None: all at once."""
+    """Return a campaign's looks, for a recipe with `seeds` seeds; None: all seeds at once."""
     if loop.allocation == "sequential":
         return Schedule.of(seeds, loop.seeds_at_most)
     if loop.allocation == "halving":
@@ -126,20 +127,18 @@ def schedule_of(loop: LoopSettings, seeds: int) -> Schedule | None:
 
 
 def steps_of(loop: LoopSettings, budgets: Budgets) -> tuple[StepSpec, ...]:
-    """Return the budgets below the full one that ideas climb: the recipe's, where halving sends
-    them there.
-    """
+    """Return the recipe's budgets below the full one if the campaign uses halving, else ()."""
     return budgets.steps if loop.allocation == "halving" else ()
 
 
 def most_seeds(loop: LoopSettings, seeds: int) -> int:
-    """Return the most seeds that an idea is given, which are those that the baseline is given."""
+    """Return the most seeds that an idea is given; the baseline is given as many."""
     schedule = schedule_of(loop, seeds)
     return seeds if schedule is None else schedule.at_most
 
 
 def correction(n_seeds: int, schedule: Schedule) -> float:
-    """Return what a p-value from `n_seeds` seeds is to be multiplied by, at least 1.
+    """Return the factor for a p-value from `n_seeds` seeds, at least 1.
 
     A number of seeds between two looks has the share of the earlier one, the smaller.
     """
@@ -156,11 +155,11 @@ def decide(
     schedule: Schedule,
     strictest: float | None = None,
 ) -> Decision:
-    """Decide about more seeds of an idea from its values by seed, as a sequential test does.
+    """Decide from an idea's values by seed whether it gets more seeds, as a sequential test does.
 
-    `q` is the mildest level that its p-value may be held against, `strictest` the strictest (q
-    over the number of ideas under Benjamini-Hochberg; None: `q`). The baseline should have
-    values for all seeds of the schedule. Pure: the same values give the same decision.
+    `q` is the mildest level that its p-value may be compared with, `strictest` the strictest (q
+    over the number of ideas under Benjamini-Hochberg; None: `q`). The baseline should have values
+    for all seeds of the schedule. Pure: the same values give the same decision.
 
     Raises ValueError unless 0 < strictest <= q < 1, and as `compare` does.
     """
@@ -174,7 +173,7 @@ def decide(
     comparison = compare(baseline, idea) if idea else None
     if comparison is None or comparison.p_value is None:
         return Decision(more, f"{n} of at most {most} seeds tell nothing of the noise")
-    # One-sided: half of the two-sided one, for it is better.
+    # One-sided: half of the two-sided one, because only "better" counts below.
     p = min(1.0, comparison.p_value / 2 * correction(n, schedule))
     if p <= strictest and gain(comparison, metric) > metric.minimum_effect:
         return Decision(0, f"decided after {n} of at most {most} seeds: p {p:.2g} for this look")
@@ -190,21 +189,21 @@ def chance_of_improvement(
 ) -> float:
     """Return the predictive probability that an idea is an improvement after all seeds.
 
-    That is: that its one-sided p-value with the last look's correction is then at most `q`, and
-    its effect above the metric's minimum effect, if the seeds to come lie around the mean so far,
-    or around the minimum effect where that is better.
+    It is then an improvement if its one-sided p-value with the last look's correction is at most
+    `q`, and its effect is above the metric's minimum effect. Future seeds are assumed around the
+    mean so far, or around the minimum effect if that is better.
     """
     n, most = comparison.n, schedule.at_most
     level, trend = q / correction(most, schedule), gain(comparison, metric)
     rest, expected = most - n, max(trend, metric.minimum_effect)
     at_end = (n * trend + rest * expected) / most
     deviation = _deviation(comparison)
-    if deviation is None:  # nothing varies: then as `compare` judges such differences
+    if deviation is None:  # nothing varies: judge as `compare` does for such differences
         return float(trend > metric.minimum_effect and 2.0**-most <= level)
     from scipy.special import stdtr, stdtrit  # noqa: PLC0415  (slow to import)
 
     critical = float(stdtrit(most - 1, 1 - level)) * deviation / math.sqrt(most)
-    # The mean of the rest is as uncertain as theirs and as what the first ones tell of it.
+    # Two sources of error in the mean of the rest: its own noise and that of the mean so far.
     error = deviation * rest / most * math.sqrt(1 / rest + 1 / n)
     return float(stdtr(n - 1, (at_end - max(critical, metric.minimum_effect)) / error))
 
@@ -219,8 +218,8 @@ def promote(
 ) -> Decision:
     """Decide whether an idea goes on from a rung, by its mean over the rung's seeds.
 
-    `earlier` are the means of the ideas that came to this rung before it; on a tie these are
-    ahead. Raises ValueError unless rate > 1.
+    `earlier` are the means of the ideas that reached this rung before; on a tie they rank ahead.
+    Raises ValueError unless rate > 1.
     """
     _check_rate(rate)
     more = schedule.after(n_seeds)
@@ -235,7 +234,7 @@ def climb(
 ) -> Decision:
     """Decide whether an idea goes on from a step to the next budget, by its one trial there.
 
-    `more` is then 1. The rest as of `promote`.
+    `more` is 1 if it does. Otherwise as `promote`.
     """
     _check_rate(rate)
     return _goes_on(value, earlier, f"at budget {step}", 1, metric, rate)
@@ -249,7 +248,7 @@ def _check_rate(rate: float) -> None:
 def _goes_on(
     value: float, earlier: Sequence[float], where: str, more: int, metric: MetricSpec, rate: float
 ) -> Decision:
-    """Rank an idea among those that came before it, and keep the best 1/rate."""
+    """Rank an idea among the earlier ones, and keep the best 1/rate."""
     come = len(earlier) + 1
     rank = 1 + sum(better_by(other, value, metric) >= 0 for other in earlier)
     told = f"rank {rank} of {come} {where}"
@@ -259,7 +258,10 @@ def _goes_on(
 
 
 def _deviation(comparison: Comparison) -> float | None:
-    """The standard deviation of what was compared, from its interval; None where nothing varies."""
+    """Return the standard deviation of the differences, from the interval.
+
+    None if nothing varies.
+    """
     if comparison.ci_low is None or comparison.ci_high is None:
         return None
     from scipy.special import stdtrit  # noqa: PLC0415  (slow to import)
@@ -270,7 +272,7 @@ def _deviation(comparison: Comparison) -> float | None:
 
 
 def _shares(looks: tuple[int, ...]) -> tuple[float, ...]:
-    """Shares of the error by look; they grow, and sum to one."""
+    """Return the shares of the error by look; they grow, and sum to one."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  (slow to import)
 
     bound = -float(ndtri(_SPENDING / 2))

@@ -1,21 +1,20 @@
-"""The false discovery rate of hypotheses tested in order, of which more may come: ADDIS.
+"""ADDIS: controls the false discovery rate of hypotheses tested in order, without a known end.
 
 Tian & Ramdas 2019, "ADDIS: an adaptive discarding algorithm for online FDR control with
-conservative nulls" (arXiv 1905.11465), algorithm 1. Hypothesis t is rejected when its p-value is
-at most a level that depends on the p-values before it alone, so a campaign that runs on neither
-changes what was decided nor spends its error twice. P-values above TAU are discarded (an idea
-that makes things worse costs nothing when improvements are looked for), those up to LAMBDA are
-candidates and cost nothing either; each one between them takes the levels one step down the
-sequence GAMMA, and each rejection starts the sequence anew.
+conservative nulls" (arXiv 1905.11465), algorithm 1. Hypothesis t is rejected if its p-value is at
+most a level that depends only on earlier p-values. So a campaign that continues neither changes
+past decisions nor spends its error twice. P-values above TAU are discarded (an idea that makes
+things worse costs nothing when improvements are sought). P-values up to LAMBDA are candidates and
+cost nothing either. Each p-value between them moves the levels one step down the sequence GAMMA,
+and each rejection starts the sequence anew.
 
-Proven for p-values that are independent and, of true hypotheses, uniformly conservative, which
-one-sided t tests are. Ours depend on each other: all ideas are compared with the same seeds of
-the baseline, and one that is unlucky there makes all ideas look better. The more p-values are
-candidates, the more that costs: with the paper's LAMBDA = 0.25 the rate comes to 1.1 q where
-the baseline is twice as noisy as few good ideas among many; with SAFFRON (Ramdas et al. 2018,
-arXiv 1802.09098; TAU = 1 and LAMBDA = 0.5) to 2.8 q there, and to 1.5 q where there is nothing to
-find. With LAMBDA = 0.1 it stays below q, and as much is found
-(tests/feedback/test_online_simulation.py).
+The proof holds for p-values that are independent and, for true hypotheses, uniformly conservative,
+which one-sided t tests are. Ours are dependent: all ideas are compared with the same seeds of the
+baseline, and an unlucky baseline makes all ideas look better. The more p-values are candidates, the
+higher the cost of that. With the paper's LAMBDA = 0.25 the rate reaches 1.1 q if the baseline is
+twice as noisy as the ideas and few of many ideas are good. With SAFFRON (Ramdas et al. 2018, arXiv
+1802.09098; TAU = 1 and LAMBDA = 0.5) it reaches 2.8 q there, and 1.5 q if there is nothing to find.
+With LAMBDA = 0.1 it stays below q, and as much is found (tests/feedback/test_online_simulation.py).
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ def adjust(
     candidate: float = LAMBDA,
     discard: float = TAU,
 ) -> list[float]:
-    """Adjust p-values, in order: hypothesis t is rejected where what is returned is at most `q`.
+    """Adjust p-values, in order: hypothesis t is rejected if its result is at most `q`.
 
-    It is q times the p-value over its level, at most 1: how far from its level it lies, and
-    not the least q at which it were rejected, for levels depend on q through what came before.
-    What is returned for the first t values does not depend on those after them.
+    The result is q times the p-value over its level, at most 1. It shows how far the p-value is
+    from its level. It is not the least q at which the hypothesis would be rejected, because levels
+    depend on q through earlier hypotheses. The first t results do not depend on later p-values.
 
-    `disqualified` ones count as their p-values say and are never rejected (1 is returned): the
-    bound holds for what is left. Of all that are rejected, a share of at most q is expected to be
-    false. Raises ValueError for what is no p-value, no rate.
+    `disqualified` hypotheses count by their p-values but are never rejected (their result is 1):
+    the bound holds for the rest. A share of at most q of all rejections is expected to be false.
+    Raises ValueError for an invalid p-value or rate.
     """
     if not 0 < q < 1:
         raise ValueError("the false discovery rate q lies between 0 and 1, both excluded")
@@ -56,7 +55,7 @@ def adjust(
     if not all(0.0 <= p <= 1.0 for p in p_values):
         raise ValueError("p-values are between 0 and 1")
     adjusted: list[float] = []
-    wealth = {0: q / 2}  # by how many costly p-values had come before it
+    wealth = {0: q / 2}  # by the number of costly p-values before it was gained
     costly = found = 0
     share = _share(wealth, costly)
     for p, is_disqualified in zip(p_values, disqualified or [False] * len(p_values), strict=True):
@@ -65,7 +64,7 @@ def adjust(
         adjusted.append(ratio)
         if ratio <= q:
             found += 1
-            # The first one is paid back less what the campaign began with.
+            # The first rejection gains less: the initial wealth is subtracted.
             wealth[costly] = wealth.get(costly, 0.0) + (q / 2 if found == 1 else q)
         costly += candidate < p <= discard
         if ratio <= q or candidate < p <= discard:
@@ -74,9 +73,9 @@ def adjust(
 
 
 def least_level(number: int, q: float) -> float:
-    """Return the lowest level that the hypothesis of this number, from 1 on, may be tested at.
+    """Return the lowest level at which the hypothesis of this number, from 1 on, may be tested.
 
-    That is where all before it were costly and none was rejected.
+    It applies if all earlier p-values were costly and no hypothesis was rejected.
     """
     return min(LAMBDA, (TAU - LAMBDA) * q / 2 * gamma(number))
 

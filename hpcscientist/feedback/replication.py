@@ -1,17 +1,18 @@
-"""Whether a claim holds in the figures, when its trials were run again and bits differ.
+"""Decides whether a claim holds when its trials were rerun and the bits differ.
 
-Two things are asked. Is the recorded effect one that the rerun's noise explains? The rerun has
-the same seeds, so where code is deterministic nothing differs at all; where it is not, another
-run is another sample of what seeds do. The effect of a rerun then lies, with a probability of
-95 %, in the prediction interval of the recorded one (Patil, Peng & Leek 2016, Perspectives on
-Psychological Science 11, 539-544); not in its confidence interval, which the mean of an equally
-large honest rerun misses in 17 of 100 cases (Cumming & Maillardet 2006, Psychological Methods
-11, 217-227). Theirs is for large samples: for few seeds it is Welch's interval of the difference
-of two means. Runs that share their seeds differ less than that, so the probability is a lower
-bound. A difference within the recipe's minimum effect is none.
+There are two questions. First: does the rerun's noise explain the difference from the recorded
+effect? The rerun has the same seeds, so deterministic code gives no difference at all. With other
+code, a rerun is another sample of the noise between seeds. Its effect then lies, with a probability
+of 95 %, in the prediction interval of the recorded one (Patil, Peng & Leek 2016, Perspectives on
+Psychological Science 11, 539-544). It does not lie as often in the recorded confidence interval,
+which the mean of an equally large honest rerun misses in 17 of 100 cases (Cumming & Maillardet
+2006, Psychological Methods 11, 217-227). Their interval is for large samples; for few seeds it is
+Welch's interval of the difference of two means. Runs that share their seeds differ less than that,
+so the probability is a lower bound. A difference within the recipe's minimum effect counts as none.
 
-And does the rerun show by itself what was found? For an improvement or a decline it has to, by a
-one-sided test at q; that another run was not significant is no evidence against "no change".
+Second: does the rerun show the finding by itself? An improvement or a decline must pass a one-sided
+test at q. For "no change" this is not required: a rerun that is not significant is no evidence
+against it.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _ROUNDING = 1e-9  # of the larger value: a scorer's sums in another order
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The effect again, minus the recorded one, and the interval in which chance leaves it.
+    """The rerun's effect minus the recorded one, and the interval that chance explains.
 
-    `low` and `high` are None where there are too few seeds, or seeds change nothing: then only a
-    difference within the minimum effect is none. `too_few`: with one seed there is no noise to
-    hold a difference against, so that none beyond the minimum effect can be told from chance.
+    `low` and `high` are None if there are too few seeds, or if seeds change nothing; then only a
+    difference within the minimum effect counts as none. `too_few`: with one seed there is no noise
+    to compare a difference with, so one beyond the minimum effect cannot be told from chance.
     """
 
     difference: float
@@ -45,18 +46,18 @@ class Agreement:
 
 
 def is_same(value: float, other: float) -> bool:
-    """Whether two values of a metric differ by rounding at most."""
+    """Return whether two values of a metric differ by rounding at most."""
     return abs(value - other) <= _ROUNDING * max(abs(value), abs(other))
 
 
 def agreement(
     recorded: Mapping[int, float], again: Mapping[int, float], minimum_effect: float
 ) -> Agreement:
-    """Compare effects (idea minus baseline) by seed, as recorded and again.
+    """Compare effects (idea minus baseline) by seed, as recorded and as rerun.
 
-    Raises ValueError if a side is empty or holds what is no finite number.
+    Raises ValueError if a side is empty or holds a value that is no finite number.
     """
-    # Keys of their own: these are two samples, not pairs.
+    # Disjoint keys, so that `compare` treats these as two samples, not as pairs.
     found = compare(
         {2 * i: recorded[seed] for i, seed in enumerate(sorted(recorded))},
         {2 * i + 1: again[seed] for i, seed in enumerate(sorted(again))},
@@ -69,10 +70,10 @@ def agreement(
 
 
 def shows(comparison: Comparison, finding: Verdict, metric: MetricSpec, q: float | None) -> bool:
-    """Whether a rerun's comparison by itself shows an improvement or a decline again.
+    """Return whether a rerun's comparison by itself shows an improvement or a decline again.
 
-    `q` is the level of its one-sided test; None: the campaign took any difference of means.
-    What was no change is shown by any comparison.
+    `q` is the level of its one-sided test; None means that the campaign accepted any difference of
+    means. Any comparison shows "no change".
     """
     if finding is Verdict.MAINTENANCE:
         return True
@@ -86,7 +87,7 @@ def shows(comparison: Comparison, finding: Verdict, metric: MetricSpec, q: float
 
 
 def _turned(metric: MetricSpec) -> MetricSpec:
-    """Return the metric for which worse is better."""
+    """Return the metric with its direction reversed."""
     up = metric.direction is Direction.MAXIMIZE
     direction = Direction.MINIMIZE if up else Direction.MAXIMIZE
     return metric.model_copy(update={"direction": direction})

@@ -1,11 +1,11 @@
-"""The baseline's self-check, before anything is spent on ideas: can this comparison find anything?
+"""The baseline's self-check before any idea runs: can a comparison find anything?
 
-Three questions. How far do its seeds spread, and so how small an effect can the planned seeds
-find? Is it where it is published to be? Does it heed its seed at all?
+It asks three questions. How far do the baseline's seeds spread, and so how small an effect can the
+planned seeds find? Is its value near the published one? Does its seed have any effect?
 
-A baseline is noisy where the smallest effect that is found with power 0.8 is more than twice the
-recipe's minimum effect. Already at twice, an idea that is worth the minimum is missed two times in
-three, and where it is found its effect is overestimated by half or more: it was found for its luck
+A baseline is noisy if the smallest effect found with power 0.8 is more than twice the recipe's
+minimum effect. Already at twice, an idea that is worth the minimum is missed two times in three,
+and if it is found, its effect is overestimated by half or more, because luck helped to find it
 (type M errors; Gelman & Carlin 2014, Perspectives on Psychological Science 9). Without a minimum
 effect a recipe does not say what is worth finding, and no baseline is noisy.
 """
@@ -22,17 +22,17 @@ from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.records.base import Record
 from hpcscientist.records.trial import MetricSpec
 
-# How small an effect a planned comparison can find: the power of the paired t test.
+# The power of the paired t test: how small an effect a planned comparison can find.
 #
 # The power of a t test is that of a noncentral t distribution (Cohen 1988, Statistical Power
 # Analysis for the Behavioral Sciences, 2nd edition, chapter 2). Found means as in `decision`: the
 # one-sided p-value is at most the level, and the mean is beyond the minimum effect. Differences
-# are taken as normal. The level is that of one comparison alone: adjusted for many ideas it is as
-# strict or stricter, and so what can be found is as large or larger.
+# are assumed normal. The level is that of one comparison alone: adjusted for many ideas it is as
+# strict or stricter, and so the smallest effect that can be found is as large or larger.
 
 POWER: Final = 0.8  # Cohen 1988, section 2.4
 _LARGEST: Final = 2.0**30  # standard errors; no effect is that large
-_NODES: Final = 64  # of a quadrature: power to four digits
+_NODES: Final = 64  # of the quadrature: power to four digits
 
 
 def power_of(
@@ -40,7 +40,7 @@ def power_of(
 ) -> float:
     """Return the probability that a true `effect` is found by its paired t test.
 
-    `deviation` is the standard deviation of the pairs' differences, and `minimum` what an effect
+    `deviation` is the standard deviation of the pairs' differences. `minimum` is what an effect
     must exceed, in the effect's unit. Raises ValueError for fewer than two pairs, or without any
     deviation.
     """
@@ -49,12 +49,12 @@ def power_of(
 
 
 def smallest_effect(deviation: float, pairs: int, level: float, minimum: float = 0.0) -> float:
-    """Return the smallest true effect that is found with power 0.8; as of `power_of`."""
+    """Return the smallest true effect that is found with power 0.8. Arguments as in `power_of`."""
     scale = _scale(deviation, pairs)
     low, high = 0.0, 1.0
     while _power(high, pairs, level, minimum * scale) < POWER and high < _LARGEST:
         low, high = high, 2 * high
-    for _ in range(50):  # halved down to the last digits
+    for _ in range(50):  # bisect down to the last digits
         middle = (low + high) / 2
         found = _power(middle, pairs, level, minimum * scale) >= POWER
         low, high = (low, middle) if found else (middle, high)
@@ -64,7 +64,7 @@ def smallest_effect(deviation: float, pairs: int, level: float, minimum: float =
 def pairs_needed(
     effect: float, deviation: float, level: float, minimum: float, most: int
 ) -> int | None:
-    """Return the smallest number of pairs that finds `effect` with power 0.8; None: over `most`."""
+    """Return the least number of pairs that finds `effect` with power 0.8; None: over `most`."""
     if smallest_effect(deviation, most, level, minimum) > effect:
         return None
     low, high = 1, most  # more pairs find smaller effects
@@ -83,9 +83,9 @@ def _scale(deviation: float, pairs: int) -> float:
 
 
 def _power(effect: float, pairs: int, level: float, minimum: float) -> float:
-    """Return the power; effect and minimum in standard errors.
+    """Return the power; effect and minimum are in standard errors.
 
-    The mean of a normal probability over the distribution of the estimated deviation, by
+    It is the mean of a normal probability over the distribution of the estimated deviation, by
     Gauss-Legendre quadrature: scipy's own noncentral t is wrong far out with two or three pairs.
     """
     from scipy.special import ndtr  # noqa: PLC0415  (slow to import)
@@ -96,7 +96,7 @@ def _power(effect: float, pairs: int, level: float, minimum: float) -> float:
 
 @lru_cache(maxsize=256)
 def _limits(pairs: int, level: float) -> tuple[Any, Any]:
-    """Return what the mean must exceed, in standard errors, for estimated deviations; weights."""
+    """Return limits for the mean, in standard errors, by estimated deviation; and their weights."""
     from numpy.polynomial.legendre import leggauss  # noqa: PLC0415  (slow to import)
     from scipy.special import chdtri, stdtrit  # noqa: PLC0415
 
@@ -107,17 +107,17 @@ def _limits(pairs: int, level: float) -> tuple[Any, Any]:
 
 
 NOISY: Final = 2.0  # times the minimum effect
-LEVEL: Final = 0.01  # of the distance from what is published: a false alarm costs a look
+LEVEL: Final = 0.01  # of the test against the published value: a false alarm costs a look
 MOST_SEEDS: Final = 1000  # more than any recipe may have
-_ROUNDING: Final = 1e-13  # of the values' size: what differs by less does not differ
+_ROUNDING: Final = 1e-13  # of the values' size: smaller differences count as none
 
 
 class Distance(Record):
     """Baseline minus published value, in the metric's unit, with a 95% interval.
 
-    `deviations`: the same in standard deviations of the baseline's seeds. Both are None without
-    any spread. `away`: by more than the minimum effect, and beyond what the seeds explain, which is
-    tested at a level of 0.01.
+    `deviations` is the same in standard deviations of the baseline's seeds. It and the interval are
+    None without any spread. `away`: the difference exceeds the minimum effect and what the seeds
+    explain, tested at a level of 0.01.
     """
 
     published: float
@@ -129,13 +129,13 @@ class Distance(Record):
 
 
 class Check(Record):
-    """What the baseline's seeds tell. All in the metric's unit but `at_minimum`.
+    """What the baseline's seeds show. All in the metric's unit except `at_minimum`.
 
-    `deviation` has a 95% interval; it is 0 and has none where the seeds change nothing.
-    `smallest` is the effect that `seeds` seeds find with power 0.8 if nothing but the seed's number
-    is common to idea and baseline, the worst case; `paired` the same with the standard deviation
-    of the differences, where that is known. `at_minimum` is the power at the minimum effect,
-    `enough` how many seeds would do. None where there is no such figure.
+    `deviation` has a 95% interval; it is 0 and has none if the seeds change nothing. `smallest` is
+    the effect that `seeds` seeds find with power 0.8 in the worst case, in which idea and baseline
+    have only the seed's number in common. `paired` is the same with the standard deviation of the
+    differences, if known. `at_minimum` is the power at the minimum effect, `enough` how many seeds
+    would suffice. None means that there is no such figure.
     """
 
     metric: MetricSpec
@@ -153,12 +153,12 @@ class Check(Record):
 
     @property
     def constant(self) -> bool:
-        """Whether every seed gives the same."""
+        """Return whether every seed gives the same value."""
         return self.deviation == 0
 
     @property
     def noisy(self) -> bool:
-        """Whether it is too noisy for the recipe's minimum effect."""
+        """Return whether the baseline is too noisy for the recipe's minimum effect."""
         found = self.paired if self.paired is not None else self.smallest
         minimum = self.metric.minimum_effect
         return found is not None and minimum > 0 and found > NOISY * minimum
@@ -174,10 +174,10 @@ def check(
 ) -> Check:
     """Check the baseline's values by seed, before `seeds` seeds of every idea are run.
 
-    `seeds` is the baseline's number unless given. `level` is the campaign's q. `differences` is
-    the standard deviation of idea minus baseline by seed, where it is known. The interval of the
-    standard deviation is the chi-square one, that of the distance Student's, both for normal
-    values. Raises ValueError for fewer than two values.
+    `seeds` is the baseline's number unless given. `level` is the campaign's q. `differences` is the
+    standard deviation of idea minus baseline by seed, if known. The interval of the standard
+    deviation is the chi-square one, that of the distance is Student's, both for normal values.
+    Raises ValueError for fewer than two values.
     """
     values = [baseline[seed] for seed in sorted(baseline)]
     if len(values) < 2:
@@ -215,7 +215,7 @@ def check(
 
 
 def _interval(deviation: float, freedom: int) -> tuple[float, float]:
-    """The 95% interval of a standard deviation (e.g. Snedecor & Cochran 1989, section 5.11)."""
+    """Return the 95% interval of a deviation (e.g. Snedecor & Cochran 1989, section 5.11)."""
     from scipy.special import chdtri  # noqa: PLC0415  (slow to import)
 
     tail = (1 - CONFIDENCE) / 2
@@ -253,7 +253,7 @@ def _distance(
 
 
 def statement(found: Check) -> str:
-    """Say in one line what the baseline is like and what can be found."""
+    """Return one line on what the baseline is like and what can be found."""
     name = found.metric.name
     text = f"baseline: {name} {found.mean:.4g}"
     if found.smallest is not None:
@@ -270,7 +270,7 @@ def statement(found: Check) -> str:
 
 
 def warnings(found: Check) -> dict[str, str]:
-    """Return what people should know before anything is spent, by a name for each."""
+    """Return what people should know before any idea is run, by a name for each warning."""
     told = {}
     if found.noisy:
         told["noisy baseline"] = _noise(found)
@@ -291,7 +291,7 @@ def warnings(found: Check) -> dict[str, str]:
 
 
 def fix(found: Check) -> str:
-    """Say what makes a noisy baseline good enough."""
+    """Return advice that makes a noisy baseline good enough."""
     seeds = f"{found.enough} seeds" if found.enough else f"more than {MOST_SEEDS} seeds"
     return (
         f"give the recipe {seeds}, a larger minimum_effect, or a reference whose seeds differ less"

@@ -1,39 +1,39 @@
-"""Comparing an idea with the baseline over seeds, and adjusting for many ideas.
+"""Compares an idea with the baseline over seeds, and adjusts for many ideas.
 
-What a comparison means for the idea is in `decision`. Confirmation on fresh seeds is not
-here: these are the numbers of the search.
+`decision` says what a comparison means for the idea. Confirmation on fresh seeds is not here: these
+are the statistics of the search.
 
 The test is Student's t throughout. It assumes that seeds are independent and that differences
-(paired) or values (Welch) are normal. Where they are not (tests/feedback/test_coverage.py,
-5 and 10 seeds; figures are the coverage of 95% intervals):
+(paired) or values (Welch) are normal. If they are not normal (tests/feedback/test_coverage.py, 5
+and 10 seeds; figures are the coverage of 95% intervals):
 
 - Skewed noise on both sides, as of a loss, leaves differences nearly symmetric: 0.95 to 0.957
   paired. So does a bounded metric, near its bound too: 0.947 to 0.953.
-- Ties. Differences of few steps of a coarse metric (an accuracy over few images) keep the level
-  in the far tail that many ideas ask for, since a difference of two alike values is not flat
-  (tests/feedback/test_null_simulation.py). Where all are tied see below.
+- Ties. Differences of a few steps of a coarse metric (an accuracy over few images) keep the level
+  in the far tail that many ideas require, since a difference of two similar values is not flat
+  (tests/feedback/test_null_simulation.py). If all values are tied, see below.
 - Heavy tails on both sides make intervals too wide, never too narrow (Efron 1969, JASA 64: the
   test is conservative under symmetry): 0.97 for lognormal noise with a skewness of 6.
-- Heavy tails on one side alone, as of an idea that diverges with one seed in twenty, are what
-  fails: the seeds at hand may not show what the mean consists of. 0.82 to 0.84 for such noise
-  beside a baseline with next to none. Intervals corrected for skewness (Hall 1992, JRSS B 54;
-  bootstrap-t) came to 0.89 to 0.92 there, and to as little as 0.91 where t is right.
+- Heavy tails on one side only, as of an idea that diverges with one seed in twenty, are where the
+  test fails: the observed seeds may not include the values that dominate the mean. Coverage is 0.82
+  to 0.84 for such noise beside a baseline with almost none. Intervals corrected for skewness (Hall
+  1992, JRSS B 54; bootstrap-t) reached 0.89 to 0.92 there, and as little as 0.91 where t is right.
 
-Sign flips and ranks assume no normality, but cannot give less than 2^-n one-sided: 0.03 from
-five seeds, 0.001 from ten, where the tenth idea of a campaign may have to be below 0.0002. Above
-that they found no more than t does under normal noise, and up to 0.06 more under heavy tails.
+Sign flips and ranks assume no normality, but cannot give less than 2^-n one-sided: 0.03 from five
+seeds, 0.001 from ten, while the tenth idea of a campaign may need to be below 0.0002. Above that
+they found no more than t under normal noise, and up to 0.06 more under heavy tails.
 
-All ideas of a campaign are compared with the same baseline seeds, so the tests depend on each
-other. Benjamini-Hochberg is proven to control the false discovery rate for independent tests and
-under one kind of positive dependence (Benjamini & Yekutieli 2001, Annals of Statistics 29,
-theorem 1.2), which one-sided tests of normal means with a shared baseline have, and t tests very
-nearly; tests/feedback/test_null_simulation.py measures it where no idea does anything.
+All ideas of a campaign are compared with the same baseline seeds, so the tests are dependent.
+Benjamini-Hochberg is proven to control the false discovery rate for independent tests and under one
+kind of positive dependence (Benjamini & Yekutieli 2001, Annals of Statistics 29, theorem 1.2),
+which one-sided tests of normal means with a shared baseline have, and t tests very nearly;
+tests/feedback/test_null_simulation.py measures it for ideas without any effect.
 
-A method that ignores its seed, compared with a baseline that does too, differs by the same
-amount for every seed. Nothing is known of its noise then, and the exact sign-flip test
-takes the t test's place: five seeds give p = 0.0625 however large the difference is, so
-such a recipe needs at least six. One seed that differs in the last digit brings the t test
-back, with a very small p: that jump is real ignorance turned into a real estimate of noise.
+If a method and the baseline both ignore their seeds, they differ by the same amount for every seed.
+Nothing is known about the noise then, and the exact sign-flip test replaces the t test. Five seeds
+give p = 0.0625 however large the difference is, so such a recipe needs at least six. One seed that
+differs in the last digit brings the t test back, with a very small p: that jump is the step from no
+estimate of the noise to an actual one.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ from hpcscientist.records.trial import is_measured
 
 CONFIDENCE: Final = 0.95
 
-# Values whose spread is below this share of their size differ by rounding alone: a method
-# that ignores its seed. A t test would take the rounding for tiny noise and be certain.
+# Values whose spread is below this share of their size differ by rounding alone: the method
+# ignores its seed. A t test would treat the rounding as tiny noise and be certain.
 _ROUNDING: Final = 1e-13
 
 
 def compare(baseline: Mapping[int, float], idea: Mapping[int, float]) -> Comparison:
     """Compare an idea's values by seed with the baseline's; delta is idea minus baseline.
 
-    With at least two seeds in common: a paired t test on those seeds alone (Student 1908),
-    which removes what a seed does to both. Else Welch's t test on all values (Welch 1947,
-    Biometrika 34). `mean`, `std` (ddof=1), `n` and `baseline_mean` are of the values that
-    were compared. Intervals are 95% and two-sided, p-values two-sided.
+    With at least two seeds in common: a paired t test on those seeds alone (Student 1908), which
+    removes what a seed does to both. Otherwise Welch's t test on all values (Welch 1947, Biometrika
+    34). `mean`, `std` (ddof=1), `n` and `baseline_mean` are of the values that were compared.
+    Intervals are 95% and two-sided, p-values two-sided.
 
-    With one value on either side there is no interval and no p-value. Without any spread:
-    equal means give p = 1 and an interval of no width; a constant nonzero difference has
-    no t statistic, so its p-value is the exact one of the permutation test (2^(1-n) for n
-    sign flips; Fisher 1935) and it has no interval. Five seeds then give p = 0.0625 at
-    best: seeds that change nothing are no replication.
+    With one value on either side there is no interval and no p-value. Without any spread, equal
+    means give p = 1 and an interval of no width. A constant nonzero difference has no t statistic,
+    so its p-value is the exact one of the permutation test (2^(1-n) for n sign flips; Fisher 1935)
+    and it has no interval. Five seeds then give p = 0.0625 at best: seeds that change nothing are
+    no replication.
 
-    Raises ValueError if a side is empty or a value is none that `is_measured`.
+    Raises ValueError if a side is empty or a value does not satisfy `is_measured`.
     """
     for name, values in (("baseline", baseline), ("idea", idea)):
         if not values:
@@ -83,13 +83,13 @@ def compare(baseline: Mapping[int, float], idea: Mapping[int, float]) -> Compari
 def adjust(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for their number (Benjamini & Hochberg 1995, JRSS B 57), in order.
 
-    An idea whose adjusted p-value is at most q is found; of all that are found, a share of
-    at most q is expected to be false. Raises ValueError for what is no p-value.
+    An idea is found if its adjusted p-value is at most q; of all that are found, a share of at most
+    q is expected to be false. Raises ValueError for an invalid p-value.
     """
     if not all(0.0 <= p <= 1.0 for p in p_values):
         raise ValueError("p-values are between 0 and 1")
-    # As scipy.stats.false_discovery_control has it, to the last bit: to import it would take
-    # longer than all else that `hpcsci results` does.
+    # Equals scipy.stats.false_discovery_control to the last bit; importing that would take
+    # longer than the rest of `hpcsci results`.
     count, least = len(p_values), 1.0
     adjusted = [least] * count
     falling = sorted(range(count), key=p_values.__getitem__, reverse=True)
@@ -100,10 +100,10 @@ def adjust(p_values: Sequence[float]) -> list[float]:
 
 
 def noise(std: float, n: int) -> float | None:
-    """Return how far the means of two runs of the same code, n seeds each, differ in 95% of cases.
+    """Return how far the means of two runs of one code, n seeds each, differ in 95% of cases.
 
-    The half-width of the t interval of that difference, with seeds that are not paired. None where
-    one seed, or a std of 0, tells nothing of noise.
+    This is the half-width of the t interval of that difference, with seeds that are not paired.
+    None if there is one seed, or a std of 0, because neither says anything about noise.
     """
     if n < 2 or std <= 0:
         return None
@@ -119,7 +119,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     share, weight = successes / trials, z * z / trials
     centre = (share + weight / 2) / (1 + weight)
     reach = z / (1 + weight) * math.sqrt(share * (1 - share) / trials + weight / (4 * trials))
-    # At the ends the formula gives 0 and 1 but for rounding.
+    # At the ends the formula gives 0 and 1 except for rounding.
     low = 0.0 if successes == 0 else max(0.0, centre - reach)
     return low, 1.0 if successes == trials else min(1.0, centre + reach)
 
@@ -149,7 +149,7 @@ def _welch(baseline: list[float], idea: list[float]) -> Comparison:
     else:
         of_baseline, of_idea = _std(baseline) / math.sqrt(m), _std(idea) / math.sqrt(n)
         error = math.hypot(of_baseline, of_idea)
-        # Welch-Satterthwaite degrees of freedom, in shares so that nothing underflows.
+        # Welch-Satterthwaite degrees of freedom, computed from shares to avoid underflow.
         share = (of_idea / error) ** 2
         freedom = 1 / (share**2 / (n - 1) + (1 - share) ** 2 / (m - 1))
         interval, p = _t_test(delta, error, freedom)
@@ -166,7 +166,7 @@ def _t_test(delta: float, error: float, freedom: float) -> tuple[tuple[float, fl
 
 
 def _constant(delta: float, size: float, exact: float) -> tuple[tuple[float, float] | None, float]:
-    """Return interval and p-value where nothing varies: `exact` if there is a difference."""
+    """Return interval and p-value if nothing varies: `exact` if there is a difference."""
     if abs(delta) <= _ROUNDING * size:
         return (delta, delta), 1.0
     return None, min(1.0, exact)

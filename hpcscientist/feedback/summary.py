@@ -1,9 +1,9 @@
 """What the campaign has learned so far, as text for the next prompt.
 
-Improved ideas come first, with their effect; then what failed, a line for each cause with one
-example; then what made things worse or changed nothing, and why that is likely. Crashes are shown:
-an idea that failed for its code is worth another try, and the next proposer should not make the
-same mistake. What came of the test split is never told: nothing may be chosen by it.
+Improved ideas come first, with their effect; then failures, a line for each cause with one example;
+then ideas that made things worse or changed nothing, with likely causes. Crashes are shown: an idea
+that failed for its code is worth another try, and the next proposer should not make the same
+mistake. Results on the test split are never shown: nothing may be chosen by them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CHARACTERS_A_TOKEN: Final = 4  # a rough average for English text and code
 
 
 class IdeaNote(Record):
-    """What the summary needs of an idea that has ended.
+    """What the summary needs to know about an idea that has ended.
 
-    `reason` says why it failed or was rejected; one that begins with a kind of failure
-    (`timeout: …`) is grouped under it. `copy_of` says whose predictions a scored idea repeats: it
-    has no finding, and will have none. `evidence` is what else was measured of one that was scored.
+    `reason` says why it failed or was rejected; a reason that begins with a kind of failure
+    (`timeout: …`) is grouped under it. `copy_of` says whose predictions a scored idea repeats; such
+    an idea never has a finding. `evidence` is what else was measured of a scored idea.
     """
 
     idea_id: str
@@ -60,7 +60,7 @@ _LIKELY_CAUSE = {
 }
 _NO_KIND = "failed"
 _WAITS = re.compile(r"^waits for \S+$")
-_CAUSE = re.compile(r"[A-Za-z_][\w.]*")  # such as ValueError
+_CAUSE = re.compile(r"[A-Za-z_][\w.]*")  # an exception's name, such as ValueError
 
 _IMPROVED = "Improved on the baseline (build on these)"
 _DECLINED = "Worse than the baseline (avoid)"
@@ -68,7 +68,7 @@ _UNCHANGED = "No clear change from the baseline"
 _UNDECIDED = "Not decided yet"
 _COPIES = "Nothing of its own was measured (its predictions are another's; do something else)"
 _REJECTED = "Rejected before any experiment"
-_NAMED = 5  # ideas that failed alike
+_NAMED = 5  # ideas named after the example that failed in the same way
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ def summarise(
 ) -> Feedback:
     """Return the summary of ended ideas, of at most `max_tokens` (about 4 characters each).
 
-    Entries go in whole, the most informative first; one that does not fit is left out and
-    shorter ones after it may still go in. The same notes in any order give the same text.
-    `level` is the campaign's q.
+    Entries go in whole, the most informative first. An entry that does not fit is left out, and
+    shorter ones after it may still go in. The same notes in any order give the same text. `level`
+    is the campaign's q.
     """
     room = max_tokens * CHARACTERS_A_TOKEN
     lines: list[str] = []
@@ -109,7 +109,7 @@ def summarise(
 
 
 def _entries(notes: Sequence[IdeaNote], metric: MetricSpec, level: float) -> list[_Entry]:
-    """Return one entry an idea, and one for all that failed alike; the most informative first."""
+    """Return one entry an idea, and one for each cause of failure; the most informative first."""
 
     def rank(note: IdeaNote) -> tuple[int, float, str]:
         effect = gain(note.finding.comparison, metric) if note.finding else 0.0
@@ -117,7 +117,7 @@ def _entries(notes: Sequence[IdeaNote], metric: MetricSpec, level: float) -> lis
 
     scored = sorted((note for note in notes if note.status != "failed"), key=rank)
     told = [_Entry(_group(note), (note.idea_id,), _line(note, metric, level)) for note in scored]
-    # What failed stands behind what improved: it is worth another try.
+    # Failures come right after improvements: they are worth another try.
     after = sum(entry.section == _IMPROVED for entry in told)
     return [*told[:after], *_failures(notes), *told[after:]]
 
@@ -126,7 +126,7 @@ _PLACES = {_IMPROVED: 0, _DECLINED: 1, _UNCHANGED: 2, _COPIES: 3, _UNDECIDED: 4,
 
 
 def _failures(notes: Sequence[IdeaNote]) -> list[_Entry]:
-    """Return an entry for each cause, the commonest kind first, and in it the commonest cause."""
+    """Return an entry for each cause; the commonest kind first, then the commonest cause."""
     failed = [note for note in notes if note.status == "failed"]
     kinds = Counter(map(_kind, failed))
     alike: defaultdict[tuple[str, str], list[IdeaNote]] = defaultdict(list)
@@ -135,7 +135,7 @@ def _failures(notes: Sequence[IdeaNote]) -> list[_Entry]:
 
     def rank(cause: tuple[str, str]) -> tuple[int, str, int, str]:
         kind, _ = cause
-        # The example's id, not the cause, which may be any words.
+        # By the example's id, not by the cause, which may be any text.
         return -kinds[kind], kind, -len(alike[cause]), alike[cause][0].idea_id
 
     return [_failure(kind, alike[kind, cause]) for kind, cause in sorted(alike, key=rank)]
@@ -178,7 +178,7 @@ def _line(note: IdeaNote, metric: MetricSpec, level: float) -> str:
         if note.finding.p_adjusted is not None:
             text += f", adjusted p {note.finding.p_adjusted:.2g}"
         if note.finding.reason:
-            # Whom it waits for may be an idea that the reader is not told of.
+            # The idea that it waits for may not be shown to the reader.
             text += f"; {_WAITS.sub('waits for an earlier idea', note.finding.reason)}"
         text += "."
         # One that exceeds a tolerance has its cause in `reason`.
@@ -188,7 +188,7 @@ def _line(note: IdeaNote, metric: MetricSpec, level: float) -> str:
         text += f" Likely: {'; '.join(causes)}."
     if note.copy_of is not None:
         text += f" Reason: {one_line(note.copy_of, None)}."
-    # What was lacking is among the causes already.
+    # The causes already include what was lacking.
     if note.reason and not (causes and note.evidence.lacking):
         text += f" Reason: {one_line(note.reason, None)}"
     return text
@@ -217,7 +217,7 @@ def _kind(note: IdeaNote) -> str:
 
 
 def _cause(note: IdeaNote) -> str:
-    """Return what tells failures of one kind apart: an exception's name, or a first clause."""
+    """Return what distinguishes failures of one kind: an exception's name, or a first clause."""
     kind, reason = _kind(note), one_line(note.reason or "", None)
     if kind == IdeaFailure.ERROR:
         detail = reason.partition(":")[2].partition(";")[0].strip()

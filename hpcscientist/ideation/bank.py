@@ -1,21 +1,22 @@
-"""The bank: rejects ideas that look like earlier ones.
+"""The bank: rejects ideas that are too similar to earlier ones.
 
-Dolphin (arXiv 2501.03916, 3.2) compares summaries by cosine similarity and drops those
-above 0.8. Here the embedder says what the vectors are: those of a model, which sees likeness
-in meaning, or counts of keywords, which see likeness in words alone. Ideas of the control
-arm, whose wording is always the same, are compared by their knobs instead.
+Dolphin (arXiv 2501.03916, 3.2) compares summaries by cosine similarity and drops those above 0.8.
+Here the embedder decides what the vectors are: those of a model, which detect similar meaning, or
+counts of keywords, which detect only similar words. Ideas of the control arm always have the same
+wording, so they are compared by their knobs.
 
-Small models propose one change twice in other words. So ideas that change the same (`changes`: the
-names of the reference's code that they write) are alike at a lower cosine, that of their titles.
+Small models propose one change twice in different words. So ideas with the same `changes` (the
+names of the reference's code that they mention) are also compared by their titles, with a lower
+threshold.
 
-In the bank is every idea of the campaign that was let in so far, whatever became of it. So
-declined and unchanged ideas reject their look-alikes, one that crashed is not proposed again in
-the same words, and an improvement is built on by another idea, not by itself. Nothing ever
-leaves the bank, so what is rejected does not depend on which idea ended first.
+The bank holds every idea that the campaign has admitted so far, whatever its outcome. So declined
+and unchanged ideas reject similar ones, a crashed idea is not proposed again in the same words, and
+an improvement is built on by a different idea, not by itself. Nothing ever leaves the bank, so what
+is rejected does not depend on which idea ended first.
 
-Ideas of earlier campaigns can be in it too, with what became of them: those that declined,
-changed nothing or crashed. Their improvements are left out by whoever fills the bank, for
-they are what one builds on.
+It can also hold ideas of earlier campaigns with their outcomes: those that declined, changed
+nothing or crashed. The caller that fills the bank leaves out improvements, because new ideas build
+on them.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue, Proposal
 
 _TOGETHER = 1024  # summaries that are embedded at once
-_SAME_CHANGE = 0.75  # times the threshold: from there on titles of ideas that change the same
+_SAME_CHANGE = 0.75  # times the threshold: the limit for titles of ideas with the same changes
 
-Name = str | tuple[str, str, str]  # an id alone, or with origin and fate: there may be millions
+Name = str | tuple[str, str, str]  # an id, or id, origin and fate; compact, for millions of them
 
 
 class Banked(Record):
-    """An idea in the bank. `origin` and `fate` are told of ideas of earlier campaigns.
+    """An idea in the bank. Ideas of earlier campaigns have an `origin` and a `fate`.
 
-    `origin` is the campaign's run directory, `fate` goes on after "which": "declined".
+    `origin` is the campaign's run directory; `fate` completes a clause after "which": "declined".
     """
 
     idea_id: str
@@ -52,15 +53,15 @@ class Banked(Record):
 
     @property
     def words(self) -> str:
-        """What a rejection calls it, such as "idea-0007 of runs/a, which declined"."""
+        """The idea's name in a rejection, such as "idea-0007 of runs/a, which declined"."""
         place = f" of {self.origin}" if self.origin else ""
         return f"{self.idea_id}{place}" + (f", which {self.fate}" if self.fate else "")
 
 
 class Nearest(Banked):
-    """The earlier idea most like a summary, and how like it is (at most 1).
+    """The earlier idea most similar to a summary, and their cosine (at most 1).
 
-    `changes`: what both change, where their titles were compared for that.
+    `changes`: what both ideas change, if their titles were compared for that.
     """
 
     cosine: float
@@ -70,7 +71,7 @@ class Nearest(Banked):
 class Bank:
     """Summaries and knob settings of the ideas accepted so far.
 
-    `prepare` may be called from any thread; all else is for one.
+    `prepare` may be called from any thread, everything else from one thread only.
     """
 
     def __init__(self, threshold: float = 0.8, embedder: Embedder | None = None) -> None:
@@ -80,20 +81,20 @@ class Bank:
         self._ideas: list[Name] = []
         self._prepared: dict[str, Any] = {}
         self._knobs: dict[str, Banked] = {}
-        self._titles: dict[tuple[str, ...], dict[str, str]] = {}  # id by title, by changes
+        self._titles: dict[tuple[str, ...], dict[str, str]] = {}  # by changes: ids by title
 
     def __len__(self) -> int:
         return len(self._ideas) + len(self._knobs)
 
     def prepare(self, summary: str) -> None:
-        """Do the slow part of what is asked next about a summary. Raises ModelError.
+        """Compute a summary's vector in advance, which is the slow part. Raises ModelError.
 
-        It is kept until the summary is added or found to look like another.
+        The vector is kept until the summary is added or rejected.
         """
         self._prepared[summary] = self._index.prepare(summary)
 
     def nearest(self, summary: str) -> Nearest | None:
-        """Return the earlier idea whose summary is most like this one; the first on a tie.
+        """Return the earlier idea with the most similar summary; the first on a tie.
 
         None while no summary is in the bank. Raises ModelError.
         """
@@ -105,8 +106,8 @@ class Bank:
     ) -> Nearest | None:
         """Return the nearest earlier idea if its cosine is above the threshold (not at it).
 
-        Else the one with the likest title among those with the same `changes`, if that is above
-        3/4 of the threshold. Raises ModelError.
+        Otherwise return the idea with the most similar title among those with the same `changes`,
+        if that cosine is above 3/4 of the threshold. Raises ModelError.
         """
         nearest = self.nearest(summary)
         if nearest is None or nearest.cosine <= self.threshold:
@@ -119,7 +120,7 @@ class Bank:
         titles = self._titles.get(changes)
         if self.threshold >= 1 or not titles:
             return None
-        index = self._embedder.index()  # few change the same: they need no index that stays
+        index = self._embedder.index()  # few ideas share changes: no permanent index is needed
         own, *others = index.prepare_each([title, *titles])
         for other in others:
             index.add(other)
@@ -129,12 +130,12 @@ class Bank:
         return nearest.model_copy(update={"changes": changes})
 
     def check(self, proposed: Sequence[tuple[str, str]]) -> list[Nearest | None]:
-        """Return for each of a batch of ideas what it looks like; None: it may be let in.
+        """Return for each idea of a batch the earlier idea that it repeats; None to admit it.
 
         `proposed` holds ids and summaries in the order of proposal. The verdicts are those of
-        `look_alike`, were each idea added before the next is asked for unless it looks like
-        another; but the bank is read once, and nothing is added to it. What may be let in is
-        kept prepared. Raises ModelError.
+        `look_alike` by summaries, as if each admitted idea were added before the next is checked.
+        But the bank is read once, and nothing is added to it. Vectors of ideas that may be admitted
+        are kept. Raises ModelError.
         """
         vectors = self._vectors([summary for _, summary in proposed])
         earlier = self._index.nearest_each(vectors)
@@ -157,7 +158,7 @@ class Bank:
         return verdicts
 
     def same_knobs(self, knobs: Mapping[str, KnobValue]) -> str | None:
-        """Return what to call the earlier idea with exactly these knobs and values, if any."""
+        """Return the name of the earlier idea with exactly these knobs and values, if any."""
         same = self._knobs.get(_knob_key(knobs))
         return same.words if same else None
 
@@ -169,8 +170,9 @@ class Bank:
         title: str = "",
         changes: tuple[str, ...] = (),
     ) -> None:
-        """Add an accepted idea: by its knobs if it has any, else by its summary, and by its title
-        among those that change the same. Raises ModelError.
+        """Add an accepted idea: by its knobs if it has any, else by its summary. Raises ModelError.
+
+        With `changes`, its title is added too, for ideas with the same changes.
         """
         if knobs is not None:
             self._knobs.setdefault(_knob_key(knobs), Banked(idea_id=idea_id))
@@ -202,7 +204,7 @@ class Bank:
         return self._vectors([summary])[0]
 
     def _vectors(self, summaries: Sequence[str]) -> list[Any]:
-        """Return the vectors of summaries, those that are not prepared embedded together."""
+        """Return the vectors of summaries; those not prepared are embedded together."""
         new = list(dict.fromkeys(s for s in summaries if s not in self._prepared))
         made = dict(zip(new, self._index.prepare_each(new) if new else (), strict=True))
         return [made[s] if s in made else self._prepared[s] for s in summaries]
@@ -227,7 +229,7 @@ def _knob_key(knobs: Mapping[str, KnobValue]) -> str:
     return json.dumps(dict(knobs), sort_keys=True)
 
 
-# What a proposal changes: which constants and definitions of the reference it names.
+# What a proposal changes: the constants and definitions of the reference that it names.
 
 _LIKE_CODE = re.compile(r"`([^`\s]+)`|\b(\w*_\w*)\b|\b(\w+)\(|\b([A-Z][A-Z0-9_]+)\b")
 _WORD = re.compile(r"\w+")
@@ -235,7 +237,7 @@ _TEXTS = ("title", "method", "technical_details", "experiment_plan")
 
 
 def defined(reference: Mapping[str, str], files: Iterable[str]) -> frozenset[str]:
-    """Return the names at the top of some files' code, without case."""
+    """Return the top-level names in the code of some files, in casefolded form."""
     names = set[str]()
     for file in files:
         try:
@@ -254,7 +256,7 @@ def defined(reference: Mapping[str, str], files: Iterable[str]) -> frozenset[str
 
 
 def touched(proposal: Proposal, names: Collection[str]) -> tuple[str, ...]:
-    """Return the names that a proposal writes as code does, sorted; prose counts for nothing."""
+    """Return the names that a proposal writes as code, sorted; names in plain prose are ignored."""
     found = set[str]()
     for text in _TEXTS:
         for match in _LIKE_CODE.finditer(getattr(proposal, text)):

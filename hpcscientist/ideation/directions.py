@@ -1,8 +1,8 @@
 """Directions for a batch of ideas: a divergent list, then a convergent choice (AI-Researcher).
 
-AI-Researcher (arXiv 2505.18705, 3.1) has five directions named at once, judges each on novelty,
-soundness and potential, and works out the best one. Here a batch of ideas is worked out side by
-side, each from a direction of its own, so that its members do not repeat one another.
+AI-Researcher (arXiv 2505.18705, 3.1) asks for five directions at once, judges each on novelty,
+soundness and potential, and works out the best one. Here the ideas of a batch are worked out side
+by side, each from its own direction, so that they do not repeat one another.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _TITLE = 200  # characters, the most a direction's title may have
 class DirectionFinder:
     """Finds a direction for each idea of a batch.
 
-    `ideation` names `count` directions and `review` judges them; both are asked under the id of
-    the batch's first idea. `similarity` is the cosine above which two directions are the same.
-    `notify` is told where a reply is missing.
+    `ideation` names `count` directions and `review` judges them; both calls are recorded under the
+    id of the batch's first idea. `similarity` is the cosine above which two directions are the
+    same. `notify` receives a message if a reply is missing.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class DirectionFinder:
         self._count, self._similarity, self._notify = count, similarity, notify
 
     async def find(self, task: BatchTask) -> tuple[Direction | None, ...]:
-        """Return a direction a number of the batch, the best first; None where there is none.
+        """Return a direction for each number of the batch, the best first, or None.
 
-        What is chosen depends on the replies alone, and neither on the campaign's state nor on
-        an embedding model's rounding: a campaign that is resumed chooses the same. Without
-        usable judgements directions are taken in the order given, and without usable directions
-        all are None; both are noted. Raises EndpointError.
+        The choice depends only on the replies, not on the campaign's state or on an embedding
+        model's rounding, so a resumed campaign makes the same choice. Without usable judgements,
+        directions are taken in the order given; without usable directions, all are None. Both cases
+        are reported to `notify`. Raises EndpointError.
         """
         first, wanted = task.first, len(task.numbers)
         named = await self._named(first, wanted)
@@ -110,7 +110,7 @@ class DirectionFinder:
 
 
 def _one_each(count: int) -> Limits:
-    """Allow a judgement of each direction, and of no other."""
+    """Return limits that allow one judgement for each direction."""
     return {
         "judgements": Limit(least=count, most=count),
         "judgements.direction": Limit(least=1, most=count),
@@ -120,8 +120,8 @@ def _one_each(count: int) -> Limits:
 def ratings(reply: ConvergeReply, count: int) -> dict[int, float]:
     """Return the mean of the three ratings by the direction's position, from 0.
 
-    Expectations count where they are known. A direction that does not exist counts for nothing,
-    and one judged twice by its first.
+    Expectations replace sampled ratings where they are known. A judgement of a direction that does
+    not exist is ignored. If a direction is judged twice, the first judgement counts.
     """
     found: dict[int, float] = {}
     for place, given in enumerate(reply.judgements):
@@ -139,8 +139,9 @@ def choose(
 ) -> tuple[int, ...]:
     """Return the positions of at most `wanted` directions, the best first, ties by position.
 
-    Those without a rating stand last: that is no evidence against them. One whose title or
-    summary has a cosine above `similarity` with that of a better one is left out.
+    Directions without a rating come last, but stay: a missing rating is no evidence against them. A
+    direction is left out if the cosine of its title or summary with a better one's is above
+    `similarity`.
     """
     embedder = KeywordEmbedder()
     titles, summaries = embedder.index(), embedder.index()
@@ -163,7 +164,7 @@ def choose(
 
 
 def _shared(task: ProposalTask) -> ProposalTask:
-    """A batch's task has no direction yet, and nobody else who works on one."""
+    """Return a batch's task: it has no direction yet, and nobody else works on one."""
     return task.model_copy(update={"direction": None, "others": ()})
 
 
@@ -181,14 +182,14 @@ class DirectionsStage(Stage[DirectionFinder]):
         return settings.proposing.batch > 1
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks: twice a batch, and a batch ends with its round."""
+        """Return the calls: two a batch; a batch ends with its round."""
         settings = expected.settings
         rounds = min(settings.rounds, settings.ideas) or 1
         batches = rounds * ceil(ceil(settings.ideas / rounds) / settings.proposing.batch)
         return Calls.of("directions", batches), Calls.of("converge", batches)
 
     def open(self, means: Means) -> DirectionFinder:
-        """Return who finds them."""
+        """Return the finder of directions."""
         settings = means.settings
         return DirectionFinder(
             *(means.client("ideation"), means.client("review"), means.recipe),
@@ -196,7 +197,7 @@ class DirectionsStage(Stage[DirectionFinder]):
         )
 
     def answers(self, sample: Sample) -> Mapping[str, Record]:
-        """Return as many directions as are asked for, without which none is judged."""
+        """Return as many directions as the stage asks for, which the judging call needs."""
         direction = Direction(title=filler(TITLE_SIZE), summary=filler(SUMMARY_SIZE))
         count = sample.settings.proposing.directions
         return {"directions": DirectionsReply(directions=(direction,) * count)}

@@ -1,8 +1,8 @@
-"""Feasibility: what one full trial of an idea needs, held against what the recipe gives.
+"""Feasibility: compares what one full trial of an idea needs with what the recipe gives.
 
 AI-Researcher (arXiv 2505.18705) names a better assessment of feasibility as what its pipeline
-lacks. A model estimates, because nobody else can before there is code; whether the estimate fits
-is arithmetic, and that is done here.
+lacks. A model makes the estimate, because nothing else can before there is code. Whether the
+estimate fits is arithmetic, and is computed here.
 """
 
 from __future__ import annotations
@@ -32,32 +32,31 @@ _REASON = 1000  # characters of what a model says
 
 
 class FeasibilityJudge:
-    """Says whether ideas fit a recipe; stage `feasibility`, ordinal 2 if 1 contradicts itself."""
+    """Judges whether ideas fit a recipe; stage `feasibility`, ordinal 2 if 1 contradicts itself."""
 
     def __init__(self, client: RoleClient, recipe: Recipe) -> None:
         self._client, self._recipe = client, recipe
         self._packages = packages.imported(recipe.reference)
 
     async def judge(self, idea: Idea, reference_s: float | None = None) -> FeasibilityVerdict:
-        """Return whether an idea fits, with every problem and its figures.
+        """Return whether an idea fits, with every problem and its figures. Raises EndpointError.
 
-        `reference_s` are the measured seconds of a full trial of the reference, where there
-        are any. Figures beyond a limit count as they are, and so does what a model names along
-        with its word that the idea does not fit. One that contradicts itself is asked once more:
+        `reference_s` are the measured seconds of a full trial of the reference, if known. A figure
+        beyond a limit is a problem. If the model says that the idea does not fit, everything it
+        lists as missing is a problem too. A reply that contradicts itself is asked once more:
 
-        It says that the idea does not fit while nothing it names exceeds a limit. If it stands
-        by that, it counts with its reason alone, because not every obstacle is one of the figures
-        (labels that are not there, a second process).
+        - It says that the idea does not fit, but nothing it names exceeds a limit. If the model
+          repeats that, its reason alone is the problem, because not every obstacle is one of the
+          figures (missing labels, a second process).
+        - It says that the idea fits, but lists missing files, packages or data. Those lists are
+          often remarks ("only the provided data", a new file for code that could go into an
+          editable one), so its second reply decides. Packages are the exception: if they are listed
+          again, they count in any case. The prompt stated which packages can be imported, and the
+          code would fail at the import after every fix.
 
-        It says that the idea fits, and lists files, packages or data that are not there. Those
-        lists are often remarks ("only the provided data", a new file for what could stand in one
-        that may change), so its second word decides. Packages are the exception, and count if
-        they are listed again whatever it says: whether one can be imported is a fact that the
-        question told it, and its code would fail at the import, each time it is fixed.
-
-        One that cannot answer again was only guessing, and a pilot trial finds out for less
-        than a good idea is worth. So too where there is no usable reply: the idea fits, with
-        the reason that nobody could judge it. Raises EndpointError.
+        If the second reply is unusable, the first was only a guess, and the idea fits: a pilot
+        trial costs less than a good idea is worth. If the first reply is unusable, the idea fits
+        too, with the reason that it could not be judged.
         """
         prompt = self._prompt(idea, reference_s)
         try:
@@ -77,7 +76,7 @@ class FeasibilityJudge:
 
     async def _ask(self, idea: Idea, ordinal: int, prompt: Prompt) -> FeasibilityReply:
         call = Call(idea.idea_id, idea.number, "feasibility", ordinal)
-        # Files that may not change are among them: an idea that needs one does not fit.
+        # Files that may not change are allowed here: an idea that needs one does not fit.
         files = dict.fromkeys((*self._recipe.spec.editable, *self._recipe.reference))
         limits = {
             "files": Limit(values=tuple(files), most=len(files)),
@@ -87,7 +86,7 @@ class FeasibilityJudge:
         return await self._client.ask(call, FeasibilityReply, prompt, limits)
 
     def _prompt(self, idea: Idea, reference_s: float | None) -> Prompt:
-        """Ask for an estimate; too long, it goes without reference files, the longest first."""
+        """Return the prompt for an estimate; if too long, it drops the longest reference files."""
         spec = self._recipe.spec
         return of_template(
             "feasibility",
@@ -125,7 +124,7 @@ class FeasibilityJudge:
         return tuple(found)
 
     def _lacking(self, reply: FeasibilityReply) -> tuple[str, ...]:
-        """Return the files, packages and data that are named and not there."""
+        """Return the files, packages and data that are named and missing."""
         spec, reference = self._recipe.spec, self._recipe.reference
         editable = ", ".join(spec.editable)
         changed = naming.files(reply.files, reference)
@@ -152,7 +151,7 @@ class FeasibilityJudge:
 
 
 def _unsettled(reply: FeasibilityReply, lacking: tuple[str, ...]) -> FeasibilityVerdict:
-    """Return the verdict on a reply that contradicts itself and stays alone."""
+    """Return the verdict on a contradictory reply that got no usable second one."""
     said = _reason(reply)
     if lacking:
         reason = f"it was said to fit ({said}), though it {'; '.join(lacking)}"
@@ -180,23 +179,23 @@ def _figure(value: float) -> str:
 
 
 class FeasibilityStage(VettingStage[FeasibilityJudge]):
-    """Whether an idea fits the recipe, once an idea."""
+    """Judges whether an idea fits the recipe, once an idea."""
 
     name = "feasibility"
     kinds = (Kind("feasibility", "review", FeasibilityReply),)
     verdict = FeasibilityVerdict
 
     def applies(self, settings: Settings, has_library: bool) -> bool:
-        """Return whether it is asked."""
+        """Return whether settings enable it."""
         return settings.proposing.feasibility
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks: twice where a reply contradicts itself."""
+        """Return the calls: one an idea, and one more if a reply contradicts itself."""
         ideas = expected.settings.ideas
         return (Calls("feasibility", ideas, 2 * ideas * TRIES),)
 
     def open(self, means: Means) -> FeasibilityJudge:
-        """Return who judges."""
+        """Return the judge."""
         return FeasibilityJudge(means.client("review"), means.recipe)
 
     async def weigh(self, opened: FeasibilityJudge, sample: Sample) -> None:

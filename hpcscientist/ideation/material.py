@@ -1,7 +1,7 @@
-"""What the prompts of this room show: the campaign's knowledge, ideas and papers, all quoted.
+"""The material of this package's prompts: the campaign's knowledge, ideas and papers, all quoted.
 
-A text by a paper or by a model is one line of bounded length (see `models.prompting.prompts`); an
-instruction comes from whoever runs the campaign and stands as it was given.
+A text by a paper or a model becomes one line of bounded length (see `models.prompting.prompts`). An
+instruction comes from the user who runs the campaign and is shown as given.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from hpcscientist.records.proposing import ArchiveEntry, ProposalTask, Reference
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
-TITLE = 300  # characters, as the limits below; no honest text of its kind is longer
+TITLE = 300  # characters, like the limits below; no honest text of its kind is longer
 SUMMARY = 1500
-ABSTRACT = 1000  # by then an abstract has said what the paper does
+ABSTRACT = 1000  # the main point of an abstract comes earlier
 FIELD = 6000
 
-# The parts of a proposal in the order in which they are read; those kept longest come first.
+# The parts of a proposal in reading order; those kept longest come first.
 CORE = ("title", "summary", "hypothesis", "method")
 DETAILS = ("technical_details", "experiment_plan")
 REST = ("motivation", "expected_outcome", "risks")
@@ -42,13 +42,16 @@ _IMPROVED = Verdict.IMPROVEMENT.value
 
 
 def idea_fields(proposal: Proposal, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the named texts of a proposal with their names, those that are empty left out."""
+    """Return the named texts of a proposal with their names, without empty ones."""
     texts = ((name, line(getattr(proposal, name), FIELD)) for name in names)
     return tuple((name.replace("_", " ").capitalize(), text) for name, text in texts if text)
 
 
 def proposal_limits(task: ProposalTask, within: str = "") -> Limits:
-    """Allow parents and papers that the prompt shows. `within`: the fields before the proposal."""
+    """Return limits that allow only parents and papers that the prompt shows.
+
+    `within` is the path of fields before the proposal.
+    """
     ids = {
         "parent_ids": tuple(entry.idea_id for entry in task.archive),
         "papers": tuple(line(paper.paper_id, TITLE) for paper in task.references),
@@ -57,13 +60,13 @@ def proposal_limits(task: ProposalTask, within: str = "") -> Limits:
 
 
 def fields_part(name: str, proposal: Proposal, kept: Sequence[str], more: Sequence[str]) -> Part:
-    """A proposal's texts: `more` go one by one, the last first; `kept` stay."""
+    """Return a proposal's texts as a part: `kept` stay, `more` go one by one, the last first."""
     core, rest = idea_fields(proposal, kept), idea_fields(proposal, more)
     return Part(name, len(rest), lambda step: core + rest[: len(rest) - step])
 
 
 def abstracts_part(papers: Sequence[Reference]) -> Part:
-    """Abstracts by paper, the best paper first: they go one by one, the last first."""
+    """Return abstracts by paper, the best paper first, as a part that loses the last first."""
     texts = [(line(paper.paper_id, TITLE), line(paper.abstract, ABSTRACT)) for paper in papers]
     shown = [(paper_id, text) for paper_id, text in texts if text]
 
@@ -74,7 +77,7 @@ def abstracts_part(papers: Sequence[Reference]) -> Part:
 
 
 def titles_of(papers: Sequence[Reference]) -> tuple[Reference, ...]:
-    """Return papers as lists show them; their abstracts are material of their own."""
+    """Return papers as lists show them, without abstracts, which are a part of their own."""
     return tuple(
         Reference(
             paper_id=line(paper.paper_id, TITLE),
@@ -95,13 +98,18 @@ def knowledge_prompt(
 ) -> Prompt:
     """Return a prompt that begins with what is known when an idea is proposed.
 
-    Where it is too long for the model it goes without what tells least. Abstracts, the last
-    ranked first: a title reminds a model of what it has read. Earlier ideas, the oldest first
-    and those that improved last: what repeats one is found by the bank besides. Titles of
-    papers. The feedback from its end, which is sorted by what it teaches. The topic's ideas.
-    What others work out. The reference's files but those in `keep`, without which nobody can
-    say what should change. Last, what the idea to be developed says besides its core.
-    Instruction and direction stay, for they are the task.
+    If it is too long for the model, the least useful material goes first, in this order:
+
+    - Abstracts, the lowest ranked first: a title reminds a model of what it has read.
+    - Earlier ideas, the oldest first and improvements last: the bank finds repetitions anyway.
+    - Titles of papers.
+    - Feedback, from its end: it is sorted by how much it teaches.
+    - The topic's seed ideas.
+    - Titles that others work on.
+    - The reference's files except `keep`: without those nobody can say what should change.
+    - The leader's texts beyond its core.
+
+    Instruction and direction stay, because they are the task.
     """
     spec, leader = recipe.spec, task.leader if task.mode == "follow-up" else None
     leading = fields_part(

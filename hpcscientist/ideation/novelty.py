@@ -1,9 +1,9 @@
 """Novelty: a model searches the library in rounds, then says whether an idea is new.
 
-As in The AI Scientist (arXiv 2408.06292, section 3) and Dolphin (arXiv 2501.03916, 3.2), with up
-to ten rounds of ten hits. Theirs take an idea for not novel where no round decides, which
-a missing network brings about for every idea. Here that is undecided, and a decision needs
-papers as evidence.
+As in The AI Scientist (arXiv 2408.06292, section 3) and Dolphin (arXiv 2501.03916, 3.2), there are
+up to ten rounds of ten hits. Those systems treat an idea as not novel if no round decides, which a
+missing network causes for every idea. Here such an idea is undecided, and a decision needs papers
+as evidence.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from hpcscientist.records.proposing import (
 _REASON = 1000  # characters of what a model says
 _QUERY = 400
 _MOST_CITED = 5
-_DRY = 2  # searches in a row that find no paper which was not found before
-_TRIES = 2  # decisions without evidence; after the last the matter stays open
+_DRY = 2  # searches in a row without a new paper, after which further ones are pointless
+_TRIES = 2  # decisions without evidence, after which the verdict is undecided
 
 
 class NoveltyJudge:
@@ -54,15 +54,15 @@ class NoveltyJudge:
         self._rounds, self._hits = rounds, hits
 
     async def judge(self, idea: Idea) -> NoveltyVerdict:
-        """Return whether an idea is new, as far as the library tells.
+        """Return whether an idea is new, as far as the library shows.
 
-        A decision, either way, cites at least one paper that was found and shown; one that
-        cites none is asked for once more. Undecided, with the reason, is what remains: where
-        there is no library, nothing is found, a reply is unusable, or the rounds are used up.
-        A paper counts as shown when it was among the hits before the reply, also where the
-        prompt had no room for it, since room differs from one run to the next and a verdict
-        must not. A library that cannot be searched says nothing about an idea, and once it
-        is fixed the answer is another: that is no verdict. Raises EndpointError, LibraryError.
+        A decision, either way, must cite at least one paper that was found and shown; without one,
+        it is asked for once more. The verdict is undecided, with the reason, if there is no
+        library, nothing is found, a reply is unusable, or the rounds are used up. A paper counts as
+        shown if it was among the hits before the reply, even if the prompt had no room for it: room
+        differs between runs, and a verdict must not. A library that cannot be searched gives no
+        verdict, because the answer would change once it is fixed. Raises EndpointError,
+        LibraryError.
         """
         if self._library is None:
             return NoveltyVerdict(decision="undecided", reason="there is no library to search")
@@ -103,7 +103,7 @@ class NoveltyJudge:
 
     @staticmethod
     def _limits(seen: Collection[str], *, last: bool) -> Limits:
-        """Allow citations of papers that were shown, and no search in the last round."""
+        """Return limits that allow only papers that were shown, and no search in the last round."""
         decisions = ("novel", "not_novel", "undecided", *(() if last else ("search",)))
         cited = {"evidence.paper_id": Limit(values=tuple(seen))} if seen else {}
         return {
@@ -115,11 +115,11 @@ class NoveltyJudge:
     def _prompt(
         self, idea: Idea, inquiry: _Inquiry, ordinal: int, problem: str, *, last: bool
     ) -> Prompt:
-        """Ask for a decision on what was found so far.
+        """Return the prompt for a decision on what was found so far.
 
-        Too long, it goes without abstracts, the lowest ranked first; then the titles found
-        earlier and the list of searches, the oldest first; then hits, the lowest ranked first;
-        then the details of the idea.
+        If too long, it loses abstracts, the lowest ranked first; then the titles found earlier and
+        the list of searches, the oldest first; then hits, the lowest ranked first; then the details
+        of the idea.
         """
         newest = inquiry.newest
         fresh = {paper.paper_id for paper in newest}
@@ -142,7 +142,7 @@ class NoveltyJudge:
 
 @dataclass(slots=True)
 class _Inquiry:
-    """What was searched and found for one idea: `newest` by the latest search alone."""
+    """The searches and results for one idea; `newest` are the new papers of the latest search."""
 
     library: Library
     hits: int
@@ -155,11 +155,11 @@ class _Inquiry:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether a further search would hardly find a paper that was not found before."""
+        """Return whether a further search is unlikely to find a new paper."""
         return self.dry >= _DRY or len(self.seen) >= len(self.library)
 
     async def search(self, query: str, remark: str = "") -> str:
-        """Search, unless that was done already; return what is wrong with the query, if it is."""
+        """Search, unless that was done already; return what is wrong with the query, or ""."""
         wanted = line(query, _QUERY)
         if not wanted:
             return "it asks for a search without a query"
@@ -184,7 +184,7 @@ class _Inquiry:
         return ""
 
     def shown(self, evidence: Iterable[Citation]) -> tuple[Citation, ...]:
-        """Return the citations of papers that were found, each paper once, by its own id."""
+        """Return the citations of papers that were found, each paper once, under its own id."""
         cited: dict[str, Citation] = {}
         for citation in evidence:
             for paper_id in found_ids([citation.paper_id], self.seen):
@@ -193,26 +193,26 @@ class _Inquiry:
         return tuple(cited.values())
 
     def lacking(self, decision: str) -> str:
-        """Say what a decision without evidence lacks."""
+        """Return what a decision without evidence lacks."""
         if not self.seen:
             return "no search has found a paper so far, and that is no evidence"
         return f"the decision {decision} cites no paper that was shown"
 
     def unfinished(self) -> str:
-        """Say why there is no decision after the last round."""
+        """Return why there is no decision after the last round."""
         count = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
         if not self.seen:
             return f"no search found a paper in {count}, and that is no evidence"
         return f"there was no decision after {count} and {len(self.seen)} papers"
 
     def undecided(self, reason: str) -> NoveltyVerdict:
-        """Return the verdict that leaves the matter open."""
+        """Return the undecided verdict, with a reason."""
         return self.verdict("undecided", reason, ())
 
     def verdict(
         self, decision: Decision, reason: str, evidence: tuple[Citation, ...]
     ) -> NoveltyVerdict:
-        """Return a verdict with what it rests on."""
+        """Return a verdict with the evidence and searches behind it."""
         return NoveltyVerdict(
             decision=decision,
             reason=line(reason, _REASON) or "no reason was given",
@@ -227,11 +227,11 @@ def _quoted(query: str) -> str:
     return f"“{query}”"
 
 
-_LIKELY = 2  # guess: rounds until it is decided whether an idea is new
+_LIKELY = 2  # guess: rounds until a decision
 
 
 class NoveltyStage(VettingStage[NoveltyJudge]):
-    """Whether an idea is new, once an idea."""
+    """Judges whether an idea is new, once an idea."""
 
     name = "novelty"
     kinds = (Kind("novelty", "review", NoveltyReply),)
@@ -239,16 +239,16 @@ class NoveltyStage(VettingStage[NoveltyJudge]):
     verdict = NoveltyVerdict
 
     def applies(self, settings: Settings, has_library: bool) -> bool:
-        """Return whether it is asked and there is something to search."""
+        """Return whether settings enable it and there is a library to search."""
         return settings.proposing.novelty_rounds > 0 and has_library
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks: a decision without evidence is asked for once more."""
+        """Return the calls: one a round, and one more for a decision without evidence."""
         ideas, rounds = expected.settings.ideas, expected.settings.proposing.novelty_rounds
         return (Calls("novelty", ideas * min(_LIKELY, rounds), ideas * (rounds + 1) * TRIES),)
 
     def open(self, means: Means) -> NoveltyJudge:
-        """Return who judges by the campaign's library."""
+        """Return the judge, with the campaign's library."""
         own = means.settings.proposing
         client = means.client("review")
         return NoveltyJudge(client, means.library, own.novelty_rounds, own.novelty_hits)

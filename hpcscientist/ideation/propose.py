@@ -1,4 +1,4 @@
-"""Proposals by a language model. Whether one repeats an earlier idea is the bank's matter."""
+"""Proposals by a language model. The bank decides whether one repeats an earlier idea."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
-# Small models number their titles as the list of earlier ideas does.
+# Small models number their titles like the list of earlier ideas in the prompt.
 _NUMBER = re.compile(r"idea-\d{4,}\b[\s:.,)-]*", re.IGNORECASE)
 
 
 class ModelProposer:
     """Asks a model for ideas; implements `ports.Proposer`.
 
-    The mode says what an idea starts from: an instruction (guided), what is known alone (open),
-    or the best idea so far (follow-up). `reflections` bounds the rounds in which a proposal is
-    improved (see `reflect`); `notify` is told where they fail.
+    The mode decides what an idea starts from: an instruction (guided), the campaign's knowledge
+    alone (open), or the best idea so far (follow-up). `reflections` bounds the rounds that improve
+    a proposal (see `reflect`); failed rounds are reported to `notify`.
     """
 
     by_outcomes = False
@@ -56,10 +56,10 @@ class ModelProposer:
     async def propose(self, task: ProposalTask) -> Proposed:
         """Ask for one idea, and have it improved.
 
-        Parents and papers that do not exist are dropped; the idea to be developed is always a
-        parent. What a prompt goes without where it is too long for the model is said in
-        `material.knowledge_prompt`. Raises PlaybookExhausted when no reply is left, ReplyError
-        when there is no usable proposal, EndpointError.
+        Parents and papers that do not exist are dropped; in follow-up mode the leader is always a
+        parent. `material.knowledge_prompt` says what a prompt leaves out if it is too long for the
+        model. Raises PlaybookExhausted when no reply is left, ReplyError when there is no usable
+        proposal, EndpointError.
         """
         prompt = self._prompt(task)
         call = Call(task.idea_id, task.number, "propose")
@@ -73,8 +73,10 @@ class ModelProposer:
         return Proposed(proposal=last, shown=task.shown)
 
     async def reconsider(self, task: ProposalTask, repeated: Repeated) -> Proposal:
-        """Ask once for another idea in place of one that repeats an earlier one: stage `propose`,
-        ordinal 2, below the question that it answered. Raises as `propose` does.
+        """Ask once for another idea, in place of one that repeats an earlier idea.
+
+        The call is stage `propose`, ordinal 2; its prompt continues the first question and its
+        answer. Raises as `propose` does.
         """
         said = render(
             "repeats",
@@ -92,8 +94,8 @@ class ModelProposer:
 
 
 def _settled(task: ProposalTask, proposal: Proposal) -> Proposal:
-    """Return a proposal whose parents and papers exist, its title without an idea's number."""
-    # Any earlier idea may be a parent: not only those of a prompt that depends on timing.
+    """Return a proposal whose parents and papers exist, and whose title has no idea's number."""
+    # Any earlier idea may be a parent, not only those in the prompt, which depend on timing.
     earlier = {idea_id_of(number) for number in range(1, task.number)}
     named: Iterable[str] = (parent for parent in proposal.parent_ids if parent in earlier)
     if task.mode == "follow-up" and task.leader is not None:
@@ -120,13 +122,13 @@ class ProposeStage(Stage[ModelProposer]):
     optional = False
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks: once an idea, and a look-alike goes back once."""
+        """Return the calls: one for each idea, and one more if it repeats an earlier idea."""
         settings = expected.settings
         most = settings.ideas * TRIES * (2 if settings.loop.independence else 1)
         return (Calls("propose", settings.ideas, most),)
 
     def open(self, means: Means) -> ModelProposer:
-        """Return who proposes."""
+        """Return the proposer."""
         settings = means.settings
         reflections = settings.proposing.reflections if REFLECT.name in means.stages else 0
         return ModelProposer(
@@ -137,7 +139,7 @@ class ProposeStage(Stage[ModelProposer]):
         )
 
     def answers(self, sample: Sample) -> Mapping[str, Record]:
-        """Return a proposal, without which nobody reflects on it."""
+        """Return a proposal, which reflection needs."""
         return {"propose": sample.idea.proposal} if REFLECT.name in sample.stages else {}
 
     async def weigh(self, opened: ModelProposer, sample: Sample) -> None:

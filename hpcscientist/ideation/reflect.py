@@ -1,9 +1,9 @@
 """Reflection: a model reads its proposal again and improves it, as in The AI Scientist.
 
-There (arXiv 2408.06292, section 3, idea generation) an idea goes through several rounds, which
-end early once the model says that it is done. A round here shows the whole question of the
-proposal with the proposal as the answer, so that all that is known may be held against it; and a
-server that keeps the beginnings of prompts has read most of it already.
+There (arXiv 2408.06292, section 3, idea generation) an idea goes through several rounds, which end
+early once the model says that it is done. A round here shows the whole prompt of the proposal with
+the proposal as the answer, so the model can compare it with all that is known. A server that caches
+prompt prefixes has most of it already.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Reflection:
         asked: Prompt,
         settle: Callable[[Proposal], Proposal],
     ) -> Proposal:
-        """Return the proposal of the last round; `asked` is what the first one answered.
+        """Return the proposal of the last round; `asked` is the prompt of the first proposal.
 
-        The rounds end where the model is done, gives no other proposal, or gives no usable
-        reply, which is noted. `settle` drops parents and papers that do not exist. Raises
+        The rounds end if the model is done, returns the same proposal, or gives no usable reply,
+        which is reported to `notify`. `settle` drops parents and papers that do not exist. Raises
         EndpointError.
         """
         remarks: list[str] = []
@@ -75,9 +75,9 @@ class Reflection:
 
 
 def improved(before: Proposal, after: Proposal) -> Proposal:
-    """Return a proposal with what it leaves out taken from the one before.
+    """Return a proposal with missing fields filled from the one before.
 
-    What a proposal once built on stays named, since the improved one descends from it.
+    Parents and papers of the earlier proposal stay listed, since the improved one descends from it.
     """
     kept: dict[str, Any] = {
         name: getattr(before, name)
@@ -91,25 +91,25 @@ def improved(before: Proposal, after: Proposal) -> Proposal:
 
 
 class ReflectStage(Stage[None]):
-    """Rounds in which a proposal is improved; who proposes carries them out."""
+    """Rounds that improve a proposal; the proposer carries them out."""
 
     name = "reflect"
     kinds = (Kind("reflect", "ideation", ReflectReply),)
 
     def applies(self, settings: Settings, has_library: bool) -> bool:
-        """Return whether there are any."""
+        """Return whether settings ask for any rounds."""
         return settings.proposing.reflections > 0
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks."""
+        """Return the calls: one a round."""
         settings = expected.settings
         return (Calls.of("reflect", settings.ideas * settings.proposing.reflections),)
 
     def open(self, means: Means) -> None:
-        """Open nothing: see `propose`."""
+        """Do nothing: see `propose`."""
 
     async def weigh(self, opened: None, sample: Sample) -> None:
-        """Weigh nothing: see `propose`."""
+        """Do nothing: see `propose`."""
 
 
 REFLECT = ReflectStage()

@@ -1,7 +1,7 @@
-"""Optuna's sampler, made afresh for each proposal and told the outcomes anew.
+"""Optuna's sampler, created anew for each proposal and given the outcomes again.
 
-A study copies every trial that it is given, with all that hangs on it, which took longer than the
-sampler itself. Trials of ended ideas do not change, so here they are made once and shared.
+A study deep-copies every trial that it is given, which took longer than the sampler itself. Trials
+of ended ideas do not change, so they are created once and shared.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
 class Sampling:
-    """Settings of knobs by the tree-structured Parzen estimator.
+    """Samples knob settings with the tree-structured Parzen estimator.
 
-    It remembers no outcome: only what Optuna makes of those that it was told last.
+    It caches only Optuna's trials for the outcomes of the last call.
     """
 
     def __init__(self, distributions: Mapping[str, BaseDistribution], direction: Direction) -> None:
-        """Know the knobs, and which way their outcomes are better."""
+        """Take the knobs' distributions, and the direction in which outcomes are better."""
         self._distributions = dict(distributions)
         self._direction = StudyDirection[direction.name]
-        self._made: dict[int, tuple[PastScore, _Shared]] = {}  # by the number of an idea
+        self._made: dict[int, tuple[PastScore, _Shared]] = {}  # by idea number
 
     def ask(self, seed: int, startup: int, told: Sequence[PastScore]) -> dict[str, KnobValue]:
         """Return the next setting; the first `startup` are drawn at random."""

@@ -1,15 +1,16 @@
 """The control arm: Optuna over a recipe's knobs, with no language model.
 
-What a model proposes should be compared with this. The sampler is the tree-structured
-Parzen estimator (Bergstra et al., 2011) as Optuna ships it.
+A model's proposals should be compared with this. The sampler is the tree-structured Parzen
+estimator (Bergstra et al., 2011) as Optuna ships it.
 
-It remembers nothing: each proposal is a fresh sampler's, seeded by the idea's number and told the
-outcomes in its task. So what it proposes follows from these alone: whoever asks, a driver that
-resumed or one with other slots, whatever came in between.
+It keeps no state: each proposal uses a fresh sampler, seeded by the idea's number and given the
+outcomes in its task. So a proposal depends on these alone, not on the driver that asks, its slots,
+or what happened in between.
 
-The sampler reckons with each outcome that it is told, so proposals would take longer and longer.
-Old outcomes weigh little in it (Watanabe, arXiv 2304.11127, section 3.2), but for the best, of
-which it takes at most 25 for good. So it is told the best 25 and the latest, MOST_TOLD in all.
+The sampler computes with every outcome it is given, so proposals would take longer and longer. Old
+outcomes have little weight in it (Watanabe, arXiv 2304.11127, section 3.2), except for the best
+ones, of which it treats at most 25 as good. So it is given the best 25 and the latest, MOST_TOLD in
+all.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
     from hpcscientist.recipe.load import Recipe
 
-STARTUP_TRIALS = 8  # drawn at random before the estimator has enough to go by
-MOST_TOLD = 200  # scores that the estimator reckons with
-_BEST = 25  # the most that Optuna takes for good, however many there are
+STARTUP_TRIALS = 8  # drawn at random before the estimator has enough outcomes
+MOST_TOLD = 200  # scores that the estimator is given
+_BEST = 25  # the most that Optuna treats as good, however many there are
 _TITLE = 200
 
 
@@ -41,7 +42,7 @@ class SearchProposer:
     by_outcomes = True
 
     def __init__(self, recipe: Recipe, seed: int) -> None:
-        """Raise UsageError if the recipe has no knobs, or one that holds no value."""
+        """Create the sampler. Raises UsageError if there are no knobs, or one without any value."""
         from hpcscientist.ideation.sampling import Sampling  # noqa: PLC0415 (heavy)
 
         spec = recipe.spec
@@ -56,7 +57,7 @@ class SearchProposer:
         self._sampling = Sampling(distributions, self._metric.direction)
 
     async def propose(self, task: ProposalTask) -> Proposed:
-        """Ask a fresh sampler for the next setting, told what scored of the task's outcomes."""
+        """Return the next setting from a fresh sampler that is given the task's scores."""
         told = self._told(task.scores)
         knobs = self._sampling.ask(idea_seed(self._seed, task.number), STARTUP_TRIALS, told)
         return Proposed(
@@ -66,9 +67,9 @@ class SearchProposer:
         )
 
     def _told(self, scores: Sequence[PastScore]) -> list[PastScore]:
-        """The outcomes that the sampler is told, in order of idea numbers.
+        """Return the outcomes for the sampler, in order of idea numbers.
 
-        What came to no score tells it nothing: it learns from scores alone.
+        Outcomes without a score are dropped, since it learns from scores alone.
         """
         scored = {s.number: s for s in scores if s.value is not None and math.isfinite(s.value)}
         numbers = sorted(scored)

@@ -1,7 +1,8 @@
-"""What of a model's text is the answer: its reasoning is cut off, its JSON objects are found.
+"""Separates the answer in a model's text from its reasoning, and finds its JSON objects.
 
-Servers separate reasoning from the answer only if they were told how the model marks it. So the
-marks of all known models are looked for here too; one within a JSON object is part of the answer.
+Servers separate reasoning from the answer only if they were configured with the model's marks. So
+the marks of all known models are looked for here too. A mark within a JSON object is part of the
+answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from hpcscientist.records.model_calls import Message
 
 _NAME = r"(?:[\w-]+[:_])?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis)"
-# Ends a thought even if none has begun: chat templates put the opening mark into the prompt.
+# Ends a thought even without a beginning: chat templates put the opening mark into the prompt.
 _END = (
     rf"</{_NAME}>|<\|/{_NAME}\|>|<\|{_NAME}[:_]end\|>|<\|end_(?:of_)?{_NAME}\|>|◁/{_NAME}▷"
     r"|(?-i:\[/THINK(?:ING)?\])|<\|inner_suffix\|>|<\|close\|>think<\|sep\|>"
@@ -28,12 +29,12 @@ _BEGIN = (
     r"|<unused94>thought\b|\[unused16\]|\A\s*(?-i:analysis(?=[A-Z]))"
     r"|\bHere(?:'s| is) my thought process:"
 )
-# Ends a thought that has begun, and means nothing elsewhere.
+# Ends a thought that has begun; has no meaning elsewhere.
 _STOP = (
     r"<\|(?:end|return|call|end_message)\|>|<channel\|>|<unused95>|\[unused17\]"
     r"|assistant\s*final|\bHere(?:'s| is) my response:"
 )
-# gpt-oss names a channel for each message; the answer is in `final` where there is such a message.
+# gpt-oss names a channel for each message; the answer is in `final` if there is such a message.
 _CHANNEL = (
     r"(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*(?P<channel>\w+)[^<]*"
     r"(?:<\|constrain\|>[^<]*)?<\|message\|>"
@@ -41,24 +42,24 @@ _CHANNEL = (
 _MARK = re.compile(
     rf"(?P<end>{_END})|(?P<begin>{_BEGIN})|(?P<stop>{_STOP})|(?:{_CHANNEL})", re.IGNORECASE
 )
-# Models quote regular expressions and LaTeX without escaping them once more. JSON knows no `\d`.
+# Models quote regular expressions and LaTeX without escaping backslashes. JSON knows no `\d`.
 _BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 
 _OPENING = re.compile(r'\{\s*["}]')
 _STRICT = json.JSONDecoder()
 _LENIENT = json.JSONDecoder(strict=False)
 _PIECE = 50_000  # characters
-_FAILURES = 20_000  # beginnings of an object that are none: no honest reply has as many
-_PATIENCE = 20  # times a text's length are read leniently; beyond it, torn texts cost too much
+_FAILURES = 20_000  # opening braces that begin no object: no honest reply has as many
+_PATIENCE = 20  # lenient parsing stops after this many times the text's length: torn texts are slow
 LONGEST_REPLY = 1_000_000  # characters; no honest reply is longer, and parsing blocks the loop
 
 
 @dataclass(slots=True)
 class Objects:
-    """The outermost JSON objects of a text: `values` with the `spans` at which they stand.
+    """The outermost JSON objects of a text: `values`, with the `spans` where they are.
 
-    `torn` is where an object begins that the end of the text tears off: what follows there are
-    parts of it, and no objects of their own.
+    `torn` is where an object begins that the end of the text cuts off. Objects found after it are
+    parts of it, not objects of their own.
     """
 
     values: list[dict[str, Any]] = field(default_factory=list)
@@ -66,7 +67,7 @@ class Objects:
     torn: int | None = None
 
     def holds(self, place: int) -> bool:
-        """Whether a place is within an object."""
+        """Return whether a position is within an object."""
         at = bisect_right(self.spans, place, key=lambda span: span[0])
         return at > 0 and place < self.spans[at - 1][1]
 
@@ -77,11 +78,10 @@ def strip_reasoning(text: str) -> str:
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
-    """Return a text's reasoning, and what is left as the answer.
+    """Return a text's reasoning and its answer.
 
-    Reasoning is what stands between the marks of any known model, what precedes a closing mark
-    that nothing opened, and what follows an opening mark that nothing closes: the reply was cut
-    off then.
+    Reasoning is what is between the marks of any known model, what precedes a closing mark without
+    an opening one, and what follows an opening mark without a closing one (the reply was cut off).
     """
     if len(text) > LONGEST_REPLY:
         return "", text
@@ -103,16 +103,16 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
 
 def find_objects(text: str) -> Objects:
-    """Return the outermost JSON objects of a text, in order; reasoning is a text like any other.
+    """Return the outermost JSON objects of a text, in order, those in reasoning included.
 
-    Around them may be anything: prose, fences, stray braces. Models write bare line breaks and
-    single backslashes within strings when they quote code; both are let pass.
+    Any text may surround them: prose, fences, stray braces. Bare line breaks and single backslashes
+    within strings are accepted, because models write them when they quote code.
     """
     return _scanned(_fixed(text))
 
 
 def is_fixed(text: str) -> bool:
-    """Whether objects are read from a text with more backslashes, and so lie elsewhere in it."""
+    """Return whether `find_objects` adds backslashes to a text, which moves its objects."""
     return _fixed(text) != text
 
 
@@ -125,7 +125,7 @@ def _scanned(text: str) -> Objects:
     last, limit = len(text.rstrip()), _PATIENCE * len(text)
     at = _next(text, 0)
     while at >= 0 and failures < _FAILURES:
-        if at > _PIECE:  # an error counts the lines of all that is before it
+        if at > _PIECE:  # a decoding error counts the lines of all text before it
             text, base, last, at = text[at:], base + at, last - at, 0
         decoder = _LENIENT if spent <= limit else _STRICT
         try:
@@ -137,9 +137,9 @@ def _scanned(text: str) -> Objects:
             failures += 1
             spent += (last if runs_out else error.pos) - at
             end = _resumed(text, at)
-        except ValueError:  # a number of thousands of digits
+        except ValueError:  # a number with thousands of digits
             end = at + 1
-        except RecursionError:  # nested a thousand deep: no reply, and slow to search
+        except RecursionError:  # nested a thousand levels deep: no reply, and slow to search
             break
         else:
             found.values.append(value)
@@ -149,17 +149,17 @@ def _scanned(text: str) -> Objects:
 
 
 def _next(text: str, at: int) -> int:
-    """Return where an object may begin, from a place on; -1 if nowhere."""
+    """Return where the next object may begin; -1 if nowhere."""
     found = _OPENING.search(text, at)
     return found.start() if found else -1
 
 
 def _resumed(text: str, start: int) -> int:
-    """Return where to search on after what is no object.
+    """Return where to continue the search after a failed parse.
 
-    Going on from where it failed keeps the parts of a torn object from being taken for whole
-    replies, and the search linear. Not from where a lenient reading failed: from a stray brace
-    and quotation mark, that runs far into the answer.
+    Continuing at the error keeps parts of a torn object from being taken for whole replies, and
+    keeps the search linear. The strict decoder finds that position: the lenient one would run from
+    a stray brace and quotation mark far into the answer.
     """
     try:
         return _STRICT.raw_decode(text, start)[1]
@@ -173,13 +173,13 @@ def _joined(parts: list[str]) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
-# Small text helpers shared by the adapters: token estimates, hashes of prompts.
+# Small text helpers shared by adapters: token estimates and prompt hashes.
 
 _CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code
 
 
 def prompt_hash(prompt: Sequence[Message]) -> str:
-    """Return the hash of a prompt: what an idea's record names, and what a reply answers."""
+    """Return the hash of a prompt, by which ideas' records refer to it and replies are matched."""
     text = json.dumps([message.model_dump() for message in prompt])
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""An idea's chat.jsonl: its calls, a line each, in the order in which their replies came."""
+"""An idea's chat.jsonl: one line for each call, in the order in which the replies came."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _SEAL = b',"seal":"'
 class Call(Record):
     """One line of chat.jsonl. `time` is when the reply came, seconds since the epoch.
 
-    `question` is the hash of the prompt before it was shortened for the model's context: how much
-    of it fits is learnt anew by each driver. `task` is what the action was shown whose first call
-    this is, as JSON of its record.
+    `question` is the hash of the prompt before it was shortened for the model's context: each
+    driver learns anew how much of it fits. `task` is the input of an action, as JSON of its record,
+    on the action's first call.
     """
 
     key: str
@@ -44,33 +44,33 @@ class Call(Record):
     tokens_estimated: bool
     latency_s: float
     time: float
-    draft: int = 0  # lines of earlier versions lack this and what follows
+    draft: int = 0  # lines of earlier versions lack this and the fields below
     reasoning: str = ""
     finish: str = ""
     question: str | None = None
     task: str | None = None
     odds: tuple[NumberOdds, ...] | None = None
-    seal: str | None = None  # of the line without it
+    seal: str | None = None  # signature of the line without this field
 
 
 class Chat:
-    """One chat.jsonl. Knows where each reply is; keeps neither texts nor handles.
+    """One chat.jsonl. Keeps the position of each reply, but neither texts nor file handles.
 
-    Where a `campaign_id` is given, all of its lines bear seals of that campaign's key. Then a line
-    that bears none is a candidate's, and is taken out: what it answered is asked again.
+    With a `campaign_id`, every line is signed with that campaign's key. A line without a valid
+    signature was written by candidate code; it is removed, and its call is asked again.
     """
 
     def __init__(self, path: Path, campaign_id: str = "") -> None:
         self._path = path
         self._campaign_id = campaign_id if vault.has_key(campaign_id) else ""
         self._writing = asyncio.Lock()
-        self._file = threading.Lock()  # lest it be read anew while a thread appends to it
+        self._file = threading.Lock()  # keeps a thread from appending while the file is read anew
         self._begin()
 
     def _begin(self) -> None:
         with self._file:
-            self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
-            self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
+            self._places: dict[str, list[_Place]] = {}  # by key, in the order of the requests
+            self._acted: dict[str, int] = {}  # by key, the request whose reply was used last
             self._tasks: set[str] = set()
             try:
                 if self._campaign_id:
@@ -82,15 +82,15 @@ class Chat:
                 _raise(self._path, error)
 
     def asked(self, key: str, question: str) -> int:
-        """Return which time it was that a call asked this question, from 1; 0: it never did.
+        """Return which request of a call asked this question, counted from 1; 0 if none did.
 
-        Earlier versions took a reply for an answer to its call whatever was asked, and so it is.
+        Lines of earlier versions have no question and match any.
         """
         places = enumerate(self._places.get(key, []), 1)
         return next((time for time, place in places if place.question in (question, None)), 0)
 
     def reply(self, key: str, asked: int) -> ModelReply | None:
-        """Return the recorded reply of a time that a call was asked; None of one that is gone."""
+        """Return the recorded reply to request number `asked` of a call; None if it is gone."""
         call = self._read(self._places[key][asked - 1])
         if call is None:
             return None
@@ -100,7 +100,7 @@ class Chat:
             reasoning=call.reasoning,
             finish=call.finish,
             model=call.model,
-            prompt_tokens=bounded(call.prompt_tokens),  # as earlier versions took any
+            prompt_tokens=bounded(call.prompt_tokens),  # earlier versions accepted any count
             completion_tokens=bounded(call.completion_tokens),
             tokens_estimated=call.tokens_estimated,
             latency_s=call.latency_s,
@@ -108,16 +108,17 @@ class Chat:
         )
 
     def task(self, key: str) -> str | None:
-        """Return what the action was shown that began with a call; the last, if there are more."""
+        """Return the input of the action that began with a call; the last, if several did."""
         if key not in self._tasks:
             return None
         calls = [self._read(place) for place in reversed(self._places[key])]
         return next((call.task for call in calls if call and call.task is not None), None)
 
     def _read(self, place: _Place) -> Call | None:
-        """Return a call; None where it is gone, and all is read anew.
+        """Return a call. If its line is gone, read the whole file anew and return None.
 
-        Raises RunDirectoryError where nobody can tell which lines are a driver's.
+        Raises RunDirectoryError instead if lines are unsigned: then the driver's own lines cannot
+        be recognized.
         """
         try:
             with open_regular(self._path) as file:
@@ -142,11 +143,11 @@ class Chat:
         return hmac.compare_digest(seal, self._seal(body + b"}") + b'"}')
 
     def _seal(self, body: bytes) -> bytes:
-        whose = f"{self._path.parent.name}\n".encode()  # no line is another idea's
+        whose = f"{self._path.parent.name}\n".encode()  # a line is not valid for another idea
         return vault.seal(self._campaign_id, whose + body).encode()
 
     def _take_out(self) -> None:
-        """Keep the lines that drivers wrote, in their order; nothing else lies there then."""
+        """Keep the driver's lines in their order, and remove everything else at this path."""
         kept, changed = list[bytes](), False
         try:
             with open_regular(self._path, follow=False) as file:
@@ -154,7 +155,7 @@ class Chat:
                     if self._is_ours(text):
                         kept.append(text)
                     else:
-                        changed = changed or text.endswith(b"\n")  # else it was torn
+                        changed = changed or text.endswith(b"\n")  # else the line was torn
         except FileNotFoundError:
             return
         except OSError:
@@ -165,7 +166,7 @@ class Chat:
             write_atomic(self._path, b"".join(kept))
 
     def prompts(self, keys: tuple[str, ...]) -> tuple[PromptRef, ...]:
-        """Return what led to the replies that were acted on whose key begins with one of `keys`."""
+        """Return references to the calls whose reply was used, for keys that begin so."""
         refs = []
         for key, places in self._places.items():
             if key.startswith(keys):
@@ -182,11 +183,11 @@ class Chat:
         return tuple(refs)
 
     async def append(self, call: Call) -> int:
-        """Write one line through to the disk, wholly or not at all; return which time it was that
-        the call was asked, from 1. Lines are written in the order in which this is called.
+        """Write one line to the disk, wholly or not at all, in the order of calls to this method.
 
-        A thread waits for the disk, which takes 2 to 20 ms: in the driver's own one nothing else
-        would go on, and of 64 replies that come together the last would wait for a second.
+        Returns how many times the call was asked so far, this time included. A thread waits for the
+        disk, which takes 2 to 20 ms. In the event loop's thread nothing else could run meanwhile,
+        and the last of 64 replies that come together would wait for a second.
         """
         line = call.model_dump_json(exclude_none=True).encode()
         if self._campaign_id:
@@ -197,7 +198,7 @@ class Chat:
                 start, places = await asyncio.to_thread(self._append, line)
             except OSError as error:
                 _raise(self._path, error)
-        if places is self._places:  # else all was read anew meanwhile, this line too
+        if places is self._places:  # else the file was read anew meanwhile, with this line
             self._note(call, start, len(line))
         asked = self._acted[call.key] = len(self._places.get(call.key, ())) or 1
         return asked
@@ -225,12 +226,12 @@ class Chat:
                 f"{self._path}:{error.number}: no record of a call; delete the line "
                 "and `hpcsci resume` asks the model again"
             ) from error
-        if torn:  # when the driver ended
+        if torn:  # a driver ended while it wrote the last line
             os.truncate(self._path, start)
 
 
 class _Place(NamedTuple):
-    """Where a line of chat.jsonl is, and the question that it answers; None: its call's, any."""
+    """The position of a line in chat.jsonl, and the question that it answers; None matches any."""
 
     question: str | None
     start: int
@@ -240,8 +241,8 @@ class _Place(NamedTuple):
 def _append(path: Path, line: bytes) -> int:
     """Append a line; return where it starts. After an OSError the file is as before.
 
-    The file itself may go in a power cut until what was made of its first replies lies beside it,
-    durably: till then nothing else of them does.
+    The directory entry is not synced here. A power cut may therefore lose the file until a later
+    result is written durably beside it; before that, nothing depends on its replies.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -1,9 +1,9 @@
-"""How likely a model was to give each value of a scale, from the probabilities of its tokens.
+"""Computes how likely a model was to give each value of a scale, from token probabilities.
 
-A sampled score tells little of a small model: it gives many papers the same number. What it thought
-of the other numbers is in the probabilities of the tokens at that place, and their expectation
-tells papers apart (as in G-Eval, arXiv 2303.16634). Tokenizers differ: 10 may be one token or two,
-and a blank before a number may be part of its token.
+A single sampled score of a small model says little: it gives many papers the same number. The token
+probabilities at that place also rate the other numbers, and their expectation tells papers apart
+(as in G-Eval, arXiv 2303.16634). Tokenizers differ: 10 may be one token or two, and a space before
+a number may be part of its token.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 from hpcscientist.models.answers import find_objects, is_fixed
 from hpcscientist.records.base import NumberOdds
 
-_DIGITS = 6  # of a probability
+_DIGITS = 6  # decimal places of a probability
 _FLAT = 0.1  # added to a squared distance, which may be 0
-# Strings are passed over; "whole" are numbers that JSON reads as integers.
+# Strings are skipped; "whole" matches numbers that JSON reads as integers.
 _LITERAL = re.compile(
     r'"(?:[^"\\]|\\.)*"|(?P<whole>-?\d+)(?![\d.eE])|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?', re.DOTALL
 )
@@ -39,9 +39,10 @@ class Token:
 def of_numbers(text: str, tokens: Sequence[Token], highest: int) -> tuple[NumberOdds, ...]:
     """Return the odds of each number from 1 to `highest` in a text's JSON objects.
 
-    `tokens` end with the text; what precedes it is reasoning. None where they spell another text.
+    `tokens` end with the text; tokens before it are reasoning. Returns () if they spell another
+    text.
     """
-    if is_fixed(text):  # places are then those of another text
+    if is_fixed(text):  # the objects' positions would be wrong
         return ()
     numbers = [
         (at, number)
@@ -52,7 +53,7 @@ def of_numbers(text: str, tokens: Sequence[Token], highest: int) -> tuple[Number
         return ()
     ends = list(accumulate(len(token.piece) for token in tokens))
     last, digits = numbers[-1]
-    # What follows the last number may be spelled otherwise: characters of several tokens.
+    # Text after the last number may be spelled differently: a character can span several tokens.
     begin = b"".join(token.piece for token in tokens).rfind(text[: last + len(digits)].encode())
     if begin < 0:
         return ()
@@ -74,11 +75,11 @@ def of_numbers(text: str, tokens: Sequence[Token], highest: int) -> tuple[Number
 
 
 def by_field(text: str, span: tuple[int, int], odds: Sequence[NumberOdds]) -> dict[str, NumberOdds]:
-    """Return the odds of each number of an object that has some, by the number's field."""
+    """Return the odds of an object's numbers by field, for those that have odds."""
     told = {number.at: number for number in odds}
     places = [at for at, _ in _whole_numbers(text, *span)]
     order = iter(range(len(places)))
-    # JSON reads numbers in their order, so each is replaced by its place in that order.
+    # Replace each number by its index in the text: JSON parses numbers in that order.
     decoder = json.JSONDecoder(strict=False, parse_int=lambda _: next(order), parse_float=str)
     found, _ = decoder.raw_decode(text[: span[1]], span[0])
     return {
@@ -109,15 +110,16 @@ def _leaves(value: Any, field: str = "") -> Iterator[tuple[str, int]]:
 def _weights(
     tokens: Sequence[Token], lead: bytes, highest: int, begun: str = ""
 ) -> dict[int, float]:
-    """Return a weight for each value that the number may have which the first token begins.
+    """Return a weight for each value that a number starting at the first token may have.
 
-    `lead` is what precedes the number in that token, `begun` the digits of tokens before it.
-    Digits that may go on (1 of 10) do so as the next token says. Where that is known of another
-    number alone, they mean themselves if the longer number has a token of its own; if not, either,
-    and the more so the nearer it is to the mean of the others.
+    `lead` is the text before the number in that token, `begun` the digits from earlier tokens. Some
+    digits may continue (1 to 10). For the sampled token, the next token's probabilities say whether
+    they do. For other candidates the next token is unknown: digits stand for themselves if a longer
+    number is itself one of the candidates. Otherwise the weight is shared between the digits and
+    the longer numbers, with more for values near the mean of the known ones.
     """
     weights, unsure = defaultdict[int, float](float), defaultdict[str, float](float)
-    in_one = set[str]()  # numbers that a token spells
+    in_one = set[str]()  # numbers that one token spells
     for piece, probability in tokens[0].likely.items():
         digits, ended = _spelled(piece, lead, begun)
         if not digits or digits.startswith("0"):
@@ -150,9 +152,9 @@ def _longer(digits: str, highest: int) -> list[int]:
 
 
 def _spelled(piece: bytes, lead: bytes, begun: str) -> tuple[str, bool]:
-    """Return the digits of a number up to and with a token, and whether it ends there.
+    """Return a number's digits up to and including a token, and whether the number ends there.
 
-    No digits where the token spells no number at this place, or none that is whole.
+    Returns no digits if the token spells no number here, or no whole number.
     """
     rest = piece
     if not begun:

@@ -1,4 +1,4 @@
-"""From a `--model` SPEC to a model. The control arm, `search`, is no model and not opened here."""
+"""Opens the model that a `--model` SPEC names, except the control arm `search`, which is none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpcscientist.system import plugins
 
 _CONTROL_ARM = "search is the control arm and no language model; run it by itself"
 ROLES: tuple[Role, ...] = ("ideation", "code", "review")
-"""Those of every campaign with a language model."""
+"""The roles of every campaign with a language model."""
 API_KEY_VARIABLE = "HPCSCI_API_KEY"
 OURS = frozenset({"http", "https", "playbook", "search", "vllm"})
 FORMS = (
@@ -35,10 +35,10 @@ _NEAREST = {"http": FORMS[0], "playbook": FORMS[1], "search": FORMS[3], "vllm": 
 
 
 class ModelSpec(Record):
-    """A SPEC, taken apart. `base_url` and `name` are of `http`, `file` of `playbook:`.
+    """A parsed SPEC. `base_url` and `name` belong to `http`, `file` to `playbook:`.
 
-    For `vllm`, `name` is the path or name to serve; for a model of another package (entry points
-    of the group `hpcscientist.models`, whose names are kinds) what its SPEC says after the colon.
+    For `vllm`, `name` is the path or name to serve. For a model of another package (entry points of
+    the group `hpcscientist.models`, whose names are kinds), it is the text after the colon.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class ModelSpec(Record):
 
 
 def parse_spec(spec: str) -> ModelSpec:
-    """Take a SPEC apart. Raises ModelSpecError, listing the valid forms and the nearest."""
+    """Parse a SPEC. Raises ModelSpecError, listing the valid forms and the nearest."""
     kind, _, rest = spec.partition(":")
     if kind in {"http", "https"}:
         base, _, name = spec.partition("#")
@@ -73,11 +73,11 @@ def open_model(
     settings: ClientSettings,
     replies: Mapping[str, type[Record]] | None = None,
 ) -> Model:
-    """Open the model that a SPEC names; `playbook` alone is the recipe's own, and may hold
-    `replies`, by kind of call.
+    """Open the model that a SPEC names; `playbook` alone means the recipe's own.
 
-    The API key of an endpoint is taken from the environment. Raises ModelSpecError, also
-    for `search`, which the caller handles, and for what this version does not serve.
+    `replies` are the replies that a playbook may hold, by kind of call. The API key of an endpoint
+    is taken from the environment. Raises ModelSpecError, also for `search`, which the caller
+    handles, and for what this version does not serve.
     """
     parsed = parse_spec(spec)
     if parsed.kind == "search":
@@ -105,9 +105,9 @@ def open_model(
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The model of a `vllm:` SPEC, known once it is served; `open` makes what asks it.
+    """The model of a `vllm:` SPEC, known once it is served; `open` creates its client.
 
-    `context` in tokens, 0 where it is not known; `folder` is the model's, for its tokenizer.
+    `context` is in tokens, 0 if unknown. `folder` is the model's, for its tokenizer.
     """
 
     open: Callable[[], Model]
@@ -116,10 +116,10 @@ class Served:
 
 
 def role_specs(settings: Settings, spec: str, roles: Collection[Role] = ()) -> dict[Role, str]:
-    """Return the SPEC of each role that asks a language model; `spec` where it names none. `roles`
-    are those that stages ask beside the three of every campaign.
+    """Return the SPEC of each role that asks a language model; `spec` for roles without their own.
 
-    Raises ModelSpecError, which names the role's key for one of its own.
+    `roles` are roles of stages, beyond the three of every campaign. Raises ModelSpecError, which
+    names the role's key for a SPEC of its own.
     """
     specs: dict[Role, str] = {}
     for role in dict.fromkeys((*ROLES, *roles)):
@@ -138,11 +138,10 @@ def open_models(
     served: Mapping[str, Served] | None = None,
     replies: Mapping[str, type[Record]] | None = None,
 ) -> Roles:
-    """Open the models that `role_specs` names, each once.
+    """Open the models of `role_specs`, each once.
 
-    `served` holds the `vllm:` models, by SPEC, and `replies` what a playbook may hold, by kind of
-    call; without it anything. Raises ModelSpecError, naming the role's key where
-    it has one.
+    `served` holds the `vllm:` models by SPEC. `replies` is what a playbook may hold, by kind of
+    call; without it, anything. Raises ModelSpecError, naming the role's key where it has one.
     """
     opened: dict[str, Model] = {}
     counters: dict[str, Counter] = {}
@@ -159,7 +158,7 @@ def open_models(
             counters[spec] = counter_of(place.folder if place else None)
         limits = {settings.role(role).context, place.context if place else 0} - {0}
         ask = getattr(opened[spec], "context", None)
-        # 300 tokens a request, of 2,400 in all: those of a model that is served here, by vLLM.
+        # A prompt without its schema saves 300 of 2,400 tokens a request; vLLM enforces the schema.
         own_server = place is not None
         windows[role] = Window(
             min(limits, default=0), counters[spec], ask, holds_schemas=own_server

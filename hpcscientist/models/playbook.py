@@ -1,7 +1,7 @@
 """The playbook adapter: replays recorded replies, for every stage.
 
-They stand in a file, whose format is described in recipes/README.md (one JSON object a line), or
-in the run directory of a campaign that asked a model.
+The replies come from a file (one JSON object a line; recipes/README.md describes the format), or
+from the run directory of a campaign that asked a model.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ _NUMBER = re.compile(r"[0-9]+\Z")
 
 
 class PlaybookModel:
-    """The adapter to a playbook. Answers depend on the call's key alone."""
+    """Answers from a playbook. An answer depends only on the call's key."""
 
     def __init__(self, path: Path, stages: Collection[str] | None = None) -> None:
-        """Read and check a file or a run directory; `stages` are what it may hold replies for, None
-        anything, those of papers included. Raises ModelSpecError with file and line.
+        """Read and check a file or a run directory. Raises ModelSpecError with file and line.
+
+        `stages` are the stages that it may hold replies for; None allows any, including those of
+        papers.
         """
         self._path = path
         self._entries = _entries(path, stages)
@@ -47,9 +49,9 @@ class PlaybookModel:
         return f"playbook:{self._path.name}"
 
     def ideas(self, stage: str = "") -> tuple[int, ...]:
-        """Return the numbers of the ideas that have replies, sorted; 0 is none of them.
+        """Return the numbers of the ideas that have replies, sorted and without 0.
 
-        With `stage` only those that have a reply of that stage.
+        With `stage`, only ideas that have a reply of that stage.
         """
         entries = self._entries
         return tuple(sorted({n for n, of, *_ in entries if stage in ("", of)} - {0}))
@@ -60,15 +62,19 @@ class PlaybookModel:
 
     @property
     def idle(self) -> int:
-        """How many requests more it would answer at once: many if it holds drafts."""
+        """How many more requests it would answer at once: many if it holds drafts, else 0."""
         return _MANY if any(draft for _, _, _, draft, _ in self._entries) else 0
 
     async def probe(self) -> None:
-        """Nothing to reach: the file was read and checked."""
+        """Do nothing: the file was read and checked already."""
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Answer one request as recorded. Raises PlaybookExhausted, or ReplyError for a hole."""
-        await asyncio.sleep(0)  # as any model would, let others run and be cancelled
+        """Return the recorded reply to a request.
+
+        Raises PlaybookExhausted for an idea after the last recorded one, ReplyError for a missing
+        reply.
+        """
+        await asyncio.sleep(0)  # as with any model, other tasks may run, and cancel this one
         found = _NUMBER.search(request.subject)
         number = int(found.group()) if found else 0
         call = (number, request.stage, request.ordinal, request.draft, request.repair)
@@ -94,7 +100,7 @@ class PlaybookModel:
         )
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 def copy(source: Path, target: Path) -> None:
@@ -115,7 +121,7 @@ def _entries(path: Path, stages: Collection[str] | None = None) -> dict[Call, Pl
 
 
 def _recorded(folder: Path, *, papers: bool) -> dict[Call, PlaybookEntry]:
-    # Imported here, for the record of calls needs more than a playbook does.
+    # Imported here because the record of calls imports more than a playbook needs.
     from hpcscientist.models.replay import read_run  # noqa: PLC0415
 
     return {entry.call: entry for entry in read_run(folder, papers=papers)}

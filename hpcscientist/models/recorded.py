@@ -1,11 +1,10 @@
 """The record of calls: each subject's chat.jsonl, and the replay from it.
 
-A reply is on the disk before anybody acts on it, so a campaign that is taken up again asks
-for nothing twice. A reply answers the question it was asked and no other: where the prompt of a
-call has changed since (another version of the package, prompts that were edited) it is asked anew,
-and what was paid before stays counted. What an action was shown would change from driver to
-driver; so the first line of an action's calls carries its task, and the action goes on with that.
-Only the driver writes; there are no locks between processes.
+A reply is on the disk before anybody uses it, so a resumed campaign asks nothing twice. A recorded
+reply answers only the question it was asked. If a call's prompt has changed (another version of the
+package, edited prompts), the call is asked again, and the earlier cost stays counted. An action's
+input would differ from driver to driver. So the first line of an action's calls stores its task,
+and a resumed action uses that. Only the driver writes; there are no locks between processes.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 
 T = TypeVar("T", bound=Record)
 
-_TURNS = 16  # of the loop: from a reply to its trial it takes about ten
+_TURNS = 16  # turns of the event loop: from a reply to its trial takes about ten
 
 
 OnReply = Callable[[ModelRequest, ModelReply, int], None]
-"""Told each reply, and how often its call was asked up to then, this time included."""
+"""Called with each reply, and with how often its call was asked so far, this time included."""
 
 
 class Folders(Protocol):
@@ -47,11 +46,11 @@ class Folders(Protocol):
 
 
 class RecordedModel:
-    """A model whose every reply is recorded, and replayed where it is known.
+    """A model that records every reply, and replays the replies that it has.
 
-    Concurrent calls are safe, also for one subject; two for one key are paid for once.
+    Concurrent calls are safe, also for one subject; two calls with one key are paid for once.
     Besides what the inner model raises, it raises DiskFull and RunDirectoryError, and ReplyError
-    for a reply that cannot be recorded: that costs its idea, never the campaign.
+    for a reply that cannot be recorded: that fails its idea, never the campaign.
     """
 
     def __init__(
@@ -61,11 +60,11 @@ class RecordedModel:
         on_reply: OnReply,
         campaign_id: str = "",
     ) -> None:
-        """`campaign_id`: whose key all recorded lines are sealed with, "" where they are not."""
+        """`campaign_id`: the campaign whose key signs all recorded lines; "" for unsigned lines."""
         self._inner, self._paths, self._on_reply = inner, paths, on_reply
         self._campaign_id = campaign_id
         self._chats: dict[str, Chat] = {}
-        self._tasks: dict[tuple[str, str], str] = {}  # of actions whose first reply has not come
+        self._tasks: dict[tuple[str, str], str] = {}  # of actions without a first reply yet
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._one = asyncio.Lock()
 
@@ -75,11 +74,11 @@ class RecordedModel:
         return self._inner.name
 
     def idle(self, role: Role) -> int:
-        """Return how many requests more the role's inner model would answer at once."""
+        """Return how many more requests the role's inner model would answer at once."""
         return self._inner.idle(role) if isinstance(self._inner, Roles) else 0
 
     async def probe(self) -> None:
-        """Ask the inner model whether it can be asked."""
+        """Probe the inner model."""
         await self._inner.probe()
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -107,8 +106,9 @@ class RecordedModel:
         return reply
 
     def begun(self, subject: str, key: str, kind: type[T]) -> T | None:
-        """Return the task of an action that has begun, by the key of its first call; None of one
-        that has not. Raises RunDirectoryError where another version's task cannot be read.
+        """Return the task of an action that has begun, by its first call's key; None if it has not.
+
+        Raises RunDirectoryError if a task of another version cannot be read.
         """
         task = self._chat(subject).task(key)
         if task is None:
@@ -122,7 +122,7 @@ class RecordedModel:
             ) from error
 
     def begin(self, subject: str, key: str, task: Record) -> None:
-        """Have the task of an action written with its first call, once that is answered."""
+        """Store the task of an action, to be written with its first call once that is answered."""
         self._tasks[subject, key] = task.model_dump_json()
 
     def prompts(self, subject: str, keys: tuple[str, ...] = ("",)) -> tuple[PromptRef, ...]:
@@ -134,20 +134,21 @@ class RecordedModel:
         await self._inner.close()
 
     async def _written(self, chat: Chat, line: Call) -> int:
-        """Have a line written, and wait until what follows from the reply before has begun.
+        """Write a line, then wait until the work that follows from the reply before has begun.
 
-        What is made of a reply is checked and brought to the disk in the driver's one thread: of
-        replies that come together, the first one's trial would begin when all are done.
+        The driver's one thread checks each reply's results and writes them to disk. Without this
+        wait, the first trial of several replies that come together would begin only after all are
+        processed.
         """
         writing = asyncio.create_task(chat.append(line))
         try:
-            async with self._one:  # in the order in which replies came
+            async with self._one:  # in the order of the replies
                 asked = await asyncio.shield(writing)
                 for _ in range(_TURNS):
                     await asyncio.sleep(0)
             return asked
         except asyncio.CancelledError:
-            with contextlib.suppress(HpcsciError):  # it was paid for
+            with contextlib.suppress(HpcsciError):  # the reply was paid for: record it
                 await writing
             raise
 

@@ -1,4 +1,4 @@
-"""The replies that a campaign recorded, as a playbook that answers the same calls again."""
+"""Reads a campaign's recorded replies as a playbook that answers the same calls again."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ _IDEA = re.compile(r"idea-([0-9]{4,})")
 
 
 def read_run(folder: Path, *, papers: bool = False) -> list[PlaybookEntry]:
-    """Return every reply in a run directory, that of each call once, the survey's as idea 0.
+    """Return the recorded replies of a run directory, one per call; the survey's are idea 0.
 
-    With `papers` those of papers, too: the campaign's own as idea 0, for they are of other kinds.
-
-    A last line that was torn when a driver ended is left out, as it is on resume. Raises
-    ModelSpecError for a damaged line, and where there is no reply at all.
+    With `papers`, replies for papers are included. The campaign's own paper is idea 0 as well: its
+    calls are of other kinds than the survey's. A torn last line is left out, as on resume. Raises
+    ModelSpecError for a damaged line, and if there is no reply at all.
     """
     entries = list[PlaybookEntry]()
     found = recorded_calls(folder)
     for number, calls in chain(found, paper_calls(folder)) if papers else found:
         acted_on: dict[str, Call] = {}
         for call in calls:
-            # Of two replies to one question the first, of two questions of one call the last.
+            # Of two replies to the same prompt keep the first, of two prompts of one call the last.
             if call.key not in acted_on or acted_on[call.key].prompt != call.prompt:
                 acted_on[call.key] = call
         entries += [_entry(number, call) for call in acted_on.values()]
@@ -56,7 +55,7 @@ def recorded_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
 
 
 def paper_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
-    """Yield the calls of each paper in a run directory, by its idea's number; 0: the campaign's.
+    """Yield the calls of each paper in a run directory, by idea number; 0 is the campaign's paper.
 
     Raises as `recorded_calls` does.
     """
@@ -67,7 +66,7 @@ def paper_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
 
 
 def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
-    """The ideas that have a folder there, with their numbers, in order."""
+    """Yield the number and id of each idea that has a folder in `folder`, in order."""
     try:
         names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Narrows a reply's JSON schema to what this one question allows.
+"""Narrows a reply's JSON schema to what one question allows.
 
-A server that holds replies to a schema then cannot give a file that may not be edited, an id that
-was not shown, or a list without end. The lengths of strings are left to the token limit and to the
-check of the reply.
+A server that enforces the schema then cannot return a file that may not be edited, an id that was
+not shown, or an endless list. The lengths of strings are left to the token limit and to the
+validation of the reply.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 class Limit:
     """What a field may hold.
 
-    `values` are the strings that it, or each entry of a list, may be. `least` and `most` bound
-    the number of entries of a list, or the value of an integer. `form` names the record that each
-    entry of a list is, where there is a choice.
+    `values` are the allowed strings, of the field or of each entry of a list. `least` and `most`
+    bound the number of entries of a list, or the value of an integer. `form` names the record type
+    of a list's entries, where there is a choice.
     """
 
     values: tuple[str, ...] | None = None
@@ -30,7 +30,7 @@ class Limit:
 
 
 Limits = Mapping[str, Limit]
-"""By field, such as `edits.file`: names joined by dots, lists passed through."""
+"""Limits by field, such as `edits.file`: names joined by dots, without a part for a list."""
 
 
 def narrowed(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def narrowed(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
 def in_forms(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     """Return a copy of a schema in which entries of lists have the form that the limits name.
 
-    That much of the limits a model is told in its prompt; the rest stands there in words.
+    Prompts show only this part of the limits in the schema; they state the rest in words.
     """
     found = copy.deepcopy(dict(schema))
     _say_any_of(found)
@@ -64,7 +64,7 @@ def in_forms(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
 
 
 def _say_any_of(node: object) -> None:
-    """Say `anyOf` for `oneOf`, which grammars need not know; records exclude each other."""
+    """Replace `oneOf` by `anyOf`, which grammars surely support; records exclude each other."""
     if isinstance(node, dict):
         if "oneOf" in node:
             node["anyOf"] = node.pop("oneOf")
@@ -77,12 +77,12 @@ def _say_any_of(node: object) -> None:
 
 
 def _drop_lengths(node: object) -> None:
-    """Leave out the least and the most characters of strings.
+    """Remove the bounds on string lengths.
 
-    With either a token's mask costs about twenty times as much: 0.02 to 0.4 ms a token and
-    request (xgrammar 0.2.8, vocabulary of 152,000), and with the most seconds to compile; 0.03
-    to 0.4 ms by llguidance 1.7.6. At 64 requests in flight that is many steps of a small model.
-    Bounds of lists cost nothing.
+    Either bound makes a token's mask about twenty times as expensive: 0.02 to 0.4 ms a token and
+    request (xgrammar 0.2.8, vocabulary of 152,000), and the upper bound takes seconds to compile;
+    with llguidance 1.7.6 it is 0.03 to 0.4 ms. At 64 requests in flight that is many steps of a
+    small model. Bounds of lists cost nothing.
     """
     if isinstance(node, dict):
         if node.get("type") == "string":
@@ -96,7 +96,7 @@ def _drop_lengths(node: object) -> None:
 
 
 def _field(node: dict[str, Any], path: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the field's own part of the schema, changed to stand where it is used."""
+    """Return a field's own part of the schema, with its references replaced in place."""
     for name in path.split("."):
         node = _resolved(node, definitions, name)
         if node.get("type") == "array":
@@ -108,9 +108,9 @@ def _field(node: dict[str, Any], path: str, definitions: Mapping[str, Any]) -> d
 def _resolved(
     node: dict[str, Any], definitions: Mapping[str, Any], having: str = ""
 ) -> dict[str, Any]:
-    """Put a definition in the place of the reference to it.
+    """Replace a reference by a copy of its definition.
 
-    Of several forms it is the first that has a property, and that null is not.
+    Of several forms, takes the first non-null one that has the property `having`, or else the last.
     """
     forms = [form for form in node.get("anyOf", ()) if form.get("type") != "null"]
     for form in forms:

@@ -1,4 +1,4 @@
-"""A model in one of its roles: asked for replies of a type, each under its call's name."""
+"""A client for a model in one role: sends named calls and returns replies of a given type."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from hpcscientist.records.model_calls import ModelRequest, Role
 
 T = TypeVar("T", bound=BaseModel)
 
-# What leaves one question unanswered. Steps that can do without an answer go on from there; what
-# ails the endpoint is nobody's answer and goes through.
+# A question without a usable answer. Steps that can do without an answer go on. Errors of the
+# endpoint itself are not in here and propagate.
 UNANSWERED = (ReplyError, PlaybookExhausted)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a request is for; `number` is the idea's, 0 where its subject is none.
+    """What a request is for; `number` is the idea's, 0 if the subject is no idea.
 
-    Calls that ask the same of a model more than once have a `sample` each, and so a seed each.
-    Those that ask it side by side have a `draft` each, and those after a reply that was refused
-    say how many there were (`again`): either has a seed of its own and is asked warmer, for asked
-    in the same way small models give the same reply.
+    Calls that ask a model the same question several times differ in `sample`, and so in their seed.
+    Calls that ask it side by side differ in `draft`. `again` counts the refused replies before this
+    call. A `draft` or `again` above 0 also changes the seed and raises the temperature, because
+    small models repeat a reply when nothing changes.
     """
 
     subject: str
@@ -42,7 +42,7 @@ class Call:
     again: int = 0
 
     def seed(self, campaign: int) -> int:
-        """Return its seed, from the campaign's, the idea's number and which reply it is."""
+        """Return the call's seed: from the campaign's seed, the idea's number and its counters."""
         seed = idea_seed(campaign, self.number)
         for place in filter(None, (self.sample, self.again, self.draft)):
             seed = idea_seed(seed, place)
@@ -50,7 +50,7 @@ class Call:
 
 
 class RoleClient:
-    """A model in one of its roles. `seed` is the campaign's; `window` the model's context."""
+    """A model in one of its roles. `seed` is the campaign's; `window` is the model's context."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class RoleClient:
     ) -> T:
         """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
 
-        `limits` say what its fields may hold for this one question, where a server heeds a schema.
-        Raises ReplyError where there is no usable reply, and what the model raises.
+        `limits` restrict the fields for this one question, on servers that enforce a schema. Raises
+        ReplyError where there is no usable reply, and what the model raises.
         """
         request, window = self._request(call), self._window
         return await ask(
@@ -77,7 +77,7 @@ class RoleClient:
         )
 
     async def write(self, call: Call, prompt: Prompt, begun: str) -> str:
-        """Ask for free text that goes on from `begun`; return it without that.
+        """Ask for free text that continues `begun`; return the text without `begun`.
 
         Raises ReplyError where the shortest prompt does not fit or the reply is cut off, and what
         the model raises.
@@ -104,6 +104,6 @@ class RoleClient:
         )
 
     async def fits(self, reply_type: type[BaseModel], prompt: Prompt) -> bool:
-        """Whether a prompt can be asked whole, but for what its template may leave out."""
+        """Return whether a prompt fits, with all optional material of its template left out."""
         asked = with_format(prompt, reply_type, self._window)
         return await self._window.fits(asked, self._settings.max_tokens)

@@ -1,4 +1,4 @@
-"""The models of a campaign by role, as one model: each request goes to its role's."""
+"""The models of a campaign by role, behind one model that routes each request to its role's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 
 
 class Roles:
-    """One model for each role, many roles for a model; implements `ports.Model`.
+    """One model for each role; roles may share a model. Implements `ports.Model`.
 
-    `windows` are the models' contexts as each role sees them; they learn from the replies
-    that come by here.
+    `windows` are the models' contexts by role; they learn from the replies that pass through here.
     """
 
     def __init__(self, models: Mapping[Role, Model], windows: Mapping[Role, Window]) -> None:
@@ -24,36 +23,36 @@ class Roles:
 
     @property
     def ideation(self) -> Model:
-        """Who proposes."""
+        """The model that proposes ideas."""
         return self._models["ideation"]
 
     @property
     def code(self) -> Model:
-        """Who writes and fixes code."""
+        """The model that writes and fixes code."""
         return self._models["code"]
 
     @property
     def review(self) -> Model:
-        """Who judges."""
+        """The model that judges."""
         return self._models["review"]
 
     @property
     def name(self) -> str:
-        """The models' names, that of ideation first."""
+        """The models' names, ideation's first."""
         return ", ".join(dict.fromkeys(model.name for model in self._models.values()))
 
     def recorded(self) -> dict[Role, frozenset[str]]:
-        """By role, the stages that its model holds replies for; only of recorded models."""
+        """Return, by role, the stages that its model holds replies for; recorded models only."""
         models = self._models.items()
         return {role: m.stages() for role, m in models if isinstance(m, PlaybookModel)}
 
     def proposals(self) -> frozenset[int] | None:
-        """The numbers of the ideas that a recorded model proposes; None where a model is asked."""
+        """Return the numbers of the ideas that a recorded model proposes; None for a live model."""
         model = self._models.get("ideation")
         return frozenset(model.ideas("propose")) if isinstance(model, PlaybookModel) else None
 
     def idle(self, role: Role) -> int:
-        """Return how many requests more a role's model would answer at once; 0: nobody knows."""
+        """Return how many more requests a role's model would answer at once; 0 where unknown."""
         return int(getattr(self._models.get(role), "idle", 0))
 
     async def probe(self) -> None:
@@ -62,7 +61,7 @@ class Roles:
             await model.probe()
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Have the role's model answer, and learn how long the prompt was."""
+        """Return the reply of the role's model, and learn the prompt's length in tokens from it."""
         if request.role not in self._models:
             raise ReplyError(f"{request.subject}: no language model has the role {request.role}")
         reply = await self._models[request.role].complete(request)

@@ -1,4 +1,4 @@
-"""An idea midway through a campaign, by which prompts are weighed before anything is run."""
+"""A made-up idea midway through a campaign, used to size prompts before anything is run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hpcscientist.records.authoring import Brief
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.proposing import ProposalTask
 
-# Characters of a proposal's parts, and of a failed trial's output: a traceback and what came
-# before it.
+# Characters of a proposal's parts, and of a failed trial's output (a traceback and the lines
+# before it).
 TITLE_SIZE, PART_SIZE, SUMMARY_SIZE, LOG_SIZE = 60, 500, 300, 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An idea, its proposer's task and its coder's brief; `stages` are the campaign's, by name."""
+    """An idea, its proposer's task and its coder's brief; `stages` are names of stages."""
 
     recipe: Recipe
     settings: Settings
@@ -30,17 +30,17 @@ class Sample:
 
     @property
     def brief(self) -> Brief:
-        """What a coder is shown."""
+        """The input of a coder."""
         return Brief(idea=self.idea)
 
 
 def filler(size: int) -> str:
-    """Return a text of so many characters."""
+    """Return a text of `size` characters."""
     return "x" * size
 
 
 def traceback(recipe: Recipe) -> str:
-    """Return what Python prints where the last line of the entry script fails."""
+    """Return what Python prints if the last line of the entry script fails."""
     entry = recipe.spec.entry
     lines = recipe.reference[entry].rstrip().split("\n")
     return (

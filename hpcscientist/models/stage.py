@@ -1,9 +1,9 @@
-"""A stage of the loop that asks a model, as one unit.
+"""The base classes of a stage: one step of the loop that asks a model.
 
-A stage says which kinds of call it makes, which role answers each and with what, when a campaign
-has it, how often it asks, and who carries it out. Playbooks, roles, cost estimates, dry runs and
-the wiring of a campaign follow from that: see `campaign.stages`, which lists all of them, those of
-other installed packages included.
+A stage declares its kinds of call, the role that answers each and the type of the reply, which
+campaigns have it, how often it asks, and the object that carries it out. Playbooks, roles, cost
+estimates, dry runs and the wiring of a campaign follow from that. `campaign.stages` lists all
+stages, including those of other installed packages.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from hpcscientist.system.interpreter import Interpreter
 
 T = TypeVar("T")
 TRIES = 1 + REPAIRS
-"""How often a model is asked at most until one reply fits its schema."""
+"""Most requests for one call: the first try and all repairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of call: its name in playbooks and records, the role that answers, the reply."""
+    """One kind of call: its name in playbooks and records, its role, and the type of its reply."""
 
     name: str
     role: str
@@ -42,7 +42,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """How often a kind of call is made: a guess, and a bound that counts every repair."""
+    """How many calls of a kind are made: a guess, and an upper bound that counts each repair."""
 
     kind: str
     guess: int
@@ -50,13 +50,13 @@ class Calls:
 
     @classmethod
     def of(cls, kind: str, count: int) -> Calls:
-        """Return so many calls, each of which may need all its repairs."""
+        """Return `count` calls, each of which may need all its repairs."""
         return cls(kind, count, count * TRIES)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a cost estimate knows of a campaign; `stages` are the names of those that it has."""
+    """What a cost estimate knows of a campaign; `stages` are the names of the campaign's stages."""
 
     settings: Settings
     stages: Collection[str]
@@ -65,9 +65,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a stage may use. `stages` are the campaign's, by name. `windows` are the contexts of the
-    roles' models; without them prompts go out whole. `python` runs the code of ideas. `notify` is
-    told what people should know.
+    """What a stage may use.
+
+    `stages` are the names of the campaign's stages. `windows` are the contexts of the roles'
+    models; without a window, prompts are sent whole. `python` is the interpreter for candidate
+    code. `notify` takes messages for people.
     """
 
     model: Model
@@ -80,20 +82,20 @@ class Means:
     python: Interpreter | None = None
 
     def client(self, role: str) -> RoleClient:
-        """Return the model of a role, to be asked for replies of a type."""
+        """Return a client for the model of a role."""
         own, seed = self.settings.role(role), self.settings.seed
         return RoleClient(self.model, role, own, seed, self.windows.get(role))
 
     def idle(self, role: str) -> int:
-        """Return how many requests more a role's model would answer at once; 0: nobody knows."""
+        """Return how many more requests a role's model would answer at once; 0 where unknown."""
         ask = getattr(self.model, "idle", None)
         return int(ask(role)) if callable(ask) else 0
 
 
 class Stage(ABC, Generic[T]):
-    """A stage; `T` carries it out. `kinds` begins with the one without which it is of no use.
+    """A stage; `T` is the object that carries it out. The first of `kinds` is the essential one.
 
-    `optional`: a campaign may do without, and campaign.toml names it if not.
+    `optional`: a campaign may omit the stage, and campaign.toml names it where it does not.
     """
 
     name: ClassVar[str]
@@ -102,38 +104,41 @@ class Stage(ABC, Generic[T]):
     reads_library: ClassVar[bool] = False
 
     def applies(self, settings: Settings, has_library: bool) -> bool:
-        """Return whether settings ask for it, where there is something to read if it reads."""
+        """Return whether settings enable the stage; one that reads the library needs a library."""
         return has_library or not self.reads_library
 
     @abstractmethod
     def calls(self, expected: Expected) -> Sequence[Calls]:
-        """Return how often it asks."""
+        """Return how often the stage makes each kind of call."""
 
     @abstractmethod
     def open(self, means: Means) -> T:
-        """Return who carries it out in a campaign."""
+        """Return the object that carries out the stage in a campaign."""
 
     def answers(self, sample: Sample) -> Mapping[str, Record]:
-        """Return the replies, by kind, without which its later questions are not asked."""
+        """Return the replies, by kind, that the stage needs before it asks its later questions."""
         return {}
 
     @abstractmethod
     async def weigh(self, opened: T, sample: Sample) -> None:
-        """Ask all that it would ask of a sample; no replies come but its `answers`."""
+        """Ask every question that the stage would ask about a sample.
+
+        No replies come but those of `answers`.
+        """
 
 
 class Judge(Protocol):
     """Judges ideas before code is written."""
 
     async def judge(self, idea: Idea) -> Verdict:
-        """Return a verdict. Raises EndpointError; LibraryError where there can be none for now."""
+        """Return a verdict. Raises EndpointError; LibraryError where none is possible for now."""
         ...
 
 
 class VettingStage(Stage[T]):
-    """A stage that judges each idea before code is written, and may end it.
+    """A stage that judges each idea before code is written, and may reject it.
 
-    What it opens is a `Judge`, whose `verdict` is kept as `NAME.json` in the idea's folder.
+    It opens a `Judge`, whose `verdict` is stored as `NAME.json` in the idea's folder.
     """
 
     verdict: ClassVar[type[Verdict]]

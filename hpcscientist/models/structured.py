@@ -1,4 +1,4 @@
-"""Structured replies: JSON out of whatever a model wraps around it, checked, with repair."""
+"""Structured replies: extracts JSON from a model's text, validates it, and asks for repairs."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from hpcscientist.records.model_calls import ModelReply, ModelRequest
 T = TypeVar("T", bound=BaseModel)
 
 REPAIRS = 2
-WARMER = 0.2  # by which the temperature rises from one repair to the next
-CUT_OFF = "length"  # how endpoints call a reply that ended at max_tokens
+WARMER = 0.2  # rise of the temperature from one repair to the next
+CUT_OFF = "length"  # the finish reason of endpoints for a reply that ended at max_tokens
 _TORN = "the reply holds no complete JSON object; it is malformed or cut off"
 
 
@@ -50,13 +50,12 @@ async def ask(
     window: Window | None = None,
     limits: Limits | None = None,
 ) -> T:
-    """Ask for a reply of a type, and again with what was wrong, at most `repairs` times.
+    """Ask for a reply of a type, and ask again with the error, at most `repairs` times.
 
-    `prompt` is asked in place of the request's messages, as much of it as fits into
-    `window` beside the answer; so too with each repair. The type's JSON schema goes with the
-    request, narrowed by `limits`, and where not every endpoint heeds it, into the prompt.
-    Raises ReplyError after the last repair or where the shortest prompt does not fit, and what
-    `model` raises.
+    `prompt` replaces the request's messages. Each request sends as much of it as fits into `window`
+    beside the answer. The type's JSON schema, narrowed by `limits`, goes with the request, and also
+    into the prompt where the endpoint may ignore it. Raises ReplyError after the last repair or
+    where the shortest prompt does not fit, and what `model` raises.
     """
     schema = _schema(reply_type)
     window = window or Window()
@@ -68,7 +67,7 @@ async def ask(
                 "schema_name": reply_type.__name__,
                 "reply_schema": narrowed(schema, limits or {}),
                 "repair": repair,
-                # Asked the same in the same way, small models give the same reply again.
+                # Small models give the same reply again if nothing changes.
                 "temperature": warmer(request.temperature, repair * WARMER),
                 "seed": idea_seed(request.seed, repair)
                 if request.seed and repair
@@ -81,7 +80,7 @@ async def ask(
         except ReplyError as error:
             if not repair:
                 raise
-            # A playbook's reply that is no good has no repair: the reply is what is to be fixed.
+            # A playbook has no repair for an unusable reply: name the problem of the reply itself.
             raise ReplyError(
                 f"{request.subject}: no usable reply for {request.key}: {problem}; "
                 f"nor for its repair: {error}"
@@ -92,7 +91,7 @@ async def ask(
             problem = str(error)
         if reply.finish == CUT_OFF:
             problem = f"{problem}; {_cut_off(reply)}"
-        # The latest reply alone is shown, so the prompt does not grow with each repair.
+        # Only the latest reply is shown, so the prompt does not grow with each repair.
         said = render(
             "repair",
             problem=problem,
@@ -109,27 +108,27 @@ async def ask(
 def with_format(
     prompt: Prompt, reply_type: type[BaseModel], window: Window, limits: Limits | None = None
 ) -> Prompt:
-    """Return a prompt as it is sent: with the form that its answer must have."""
+    """Return a prompt as it is sent: with the format that its answer must have."""
     told = json.dumps(in_forms(_schema(reply_type), limits or {}), ensure_ascii=False)
     told = "" if window.holds_schemas else told
     return prompt.noted(render("reply_format", schema=told))
 
 
 def warmer(temperature: float, by: float) -> float:
-    """Return a higher temperature; one that is not above 1 does not come to be."""
+    """Return a temperature raised by `by`, but not above 1 unless it was higher already."""
     return max(temperature, min(1.0, temperature + by))
 
 
 @cache
 def _schema(reply_type: type[BaseModel]) -> dict[str, Any]:
-    """Return a type's JSON schema, made once: nobody changes it."""
+    """Return a type's JSON schema. It is cached, so callers must not change it."""
     return reply_type.model_json_schema()
 
 
 async def complete(
     model: Model, request: ModelRequest, prompt: Prompt, window: Window
 ) -> ModelReply:
-    """Ask as much of a prompt as fits, and once more what fits by the server's own count.
+    """Send as much of a prompt as fits; if the server refuses it as too long, refit and retry once.
 
     Raises ReplyError where the shortest prompt does not fit, and what `model` raises.
     """
@@ -156,11 +155,11 @@ def _cut_off(reply: ModelReply) -> str:
 
 
 def read(reply: ModelReply, reply_type: type[T]) -> T:
-    """Return the object that a reply holds.
+    """Return the object that a reply holds. Raises Unusable.
 
-    Servers put the whole reply into the reasoning where a model does not think although it could,
-    so the object is taken from there if the answer holds none. Not if the reply was cut off: then
-    the model was still thinking, and an object is a draft. Raises Unusable.
+    Some servers put the whole reply into the reasoning when a reasoning model does not think. So
+    the object is taken from the reasoning if the answer holds none. A reply that was cut off is an
+    exception: the model was still thinking, and an object in there is a draft.
     """
     cut_off = reply.finish == CUT_OFF
     try:
@@ -176,7 +175,7 @@ def read(reply: ModelReply, reply_type: type[T]) -> T:
 
 
 def _expected(found: T, reply: ModelReply) -> T:
-    """Have a reply with scores know their expectations, where the server told the odds."""
+    """Give a reply with scores its odds, if the server returned probabilities."""
     if isinstance(found, Scored) and reply.odds:
         objects = find_objects(reply.text)
         for value, span in zip(reversed(objects.values), reversed(objects.spans), strict=True):
@@ -190,10 +189,9 @@ def _expected(found: T, reply: ModelReply) -> T:
 def parse(text: str, reply_type: type[T], cut_off: bool = False) -> T:
     """Return the last JSON object in a text's answer that is a `reply_type`.
 
-    Models write drafts and correct themselves, so what comes last counts. A reply that was
-    `cut_off` within an object has not come to that yet: what precedes the object is a draft,
-    unless the model only began to repeat it. Raises Unusable, with what is wrong with the longest
-    object.
+    Models write drafts and correct themselves, so the last object counts. A reply that was
+    `cut_off` within an object did not reach its last one: the objects before are drafts, unless the
+    model only began to repeat one of them. Raises Unusable, with the problem of the longest object.
     """
     if len(text) > LONGEST_REPLY:
         raise Unusable(f"it is longer than {LONGEST_REPLY} characters")
@@ -215,9 +213,9 @@ def _valid(objects: Sequence[dict[str, Any]], reply_type: type[T]) -> T:
         if is_too_deep(found):
             problems.append((0, "it is nested too deeply"))
             continue
-        # Once more through JSON: strict records take arrays for tuples from there alone.
+        # Validate as JSON: strict records accept arrays for tuples only from JSON.
         source = json.dumps(found)
-        odd = misfit(found, infinite=True)  # what takes for ever is answered by who estimates it
+        odd = misfit(found, infinite=True)  # the estimate's reader handles infinite values
         if odd is not None:
             problems.append((len(source), odd))
             continue
@@ -229,7 +227,7 @@ def _valid(objects: Sequence[dict[str, Any]], reply_type: type[T]) -> T:
 
 
 def _repeats(answer: str, torn: int) -> bool:
-    """Whether the object that was torn off at the end is the beginning of one before it."""
+    """Return whether the torn object at the end is the beginning of an earlier one."""
     return answer[torn:].strip() in answer[:torn]
 
 

@@ -1,8 +1,8 @@
 """Keyword vectors: counts of words and of pairs of neighbouring words, without any model.
 
-They are hashed into a fixed space, without weights that depend on other texts, so that the
-same two texts always have the same cosine. Likeness in meaning without likeness in words is
-not seen.
+The counts are hashed into a fixed space and have no weights from other texts, so the same two texts
+always have the same cosine. Similarity in meaning without similar words is not detected. The second
+half of the file splits texts into index terms.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 _FEATURES = 2**20
-_ENTRIES = 2**18  # of a chunk: they and what is computed from them stay in the cache
+_ENTRIES = 2**18  # of a chunk: they and the values computed from them fit into the cache
 _TEXTS = 2**12  # of a chunk, at most
-_GROUP = 64  # queries at a time, which bounds what is computed from a chunk
-_CLOSE = 1e-12  # of two cosines: what float64 may get wrong, with room
+_GROUP = 64  # queries at a time, which bounds the memory for one chunk
+_CLOSE = 1e-12  # of two cosines: float64's rounding error, with a margin
 # Scripts written without spaces: each character counts as a word, pairs of them as pairs.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORDS = re.compile(rf"[0-9]+(?:\.[0-9]+)?|[{_UNSPACED}]|[^\W{_UNSPACED}]+")
@@ -37,7 +37,7 @@ _WORDS = re.compile(rf"[0-9]+(?:\.[0-9]+)?|[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A text's columns and what is counted in each; `square` is their squared length."""
+    """A text's columns and the count in each; `square` is their squared length."""
 
     columns: npt.NDArray[np.int64]
     counts: npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class KeywordEmbedder:
     fingerprint = "words and pairs, 2^20 columns"
 
     def embed(self, texts: Sequence[str]) -> csr_array[np.float32]:
-        """Return a sparse float32 row a text, of length 1, or 0 for a text without words."""
+        """Return a sparse float32 row for each text, of length 1, or 0 for a text without words."""
         from scipy.sparse import csr_array  # noqa: PLC0415 (heavy)
 
         counts = [self.count(text) for text in texts]
@@ -75,23 +75,23 @@ class KeywordEmbedder:
         """Return the counts of a text's words and pairs of words."""
         found = Counter(abs(mmh3.hash(term)) % _FEATURES for term in terms(text))
         columns = np.array(sorted(found), dtype=np.int64)
-        # Whole numbers stay exact: they are normalised in _cosine.
+        # Counts stay whole numbers, which are exact; _cosine normalises them.
         counts = np.array([found[column] for column in columns.tolist()], dtype=np.float64)
         return Counts(columns, counts, int(counts @ counts))
 
 
 class KeywordIndex:
-    """Counts of texts, in chunks of which each stays where it is.
+    """An index of texts' counts, stored in chunks that never move.
 
-    A comparison reads them once, a chunk at a time, and is exact: dot products and squared
-    lengths of counts are whole numbers.
+    A comparison reads each chunk once. It is exact: dot products and squared lengths of counts are
+    whole numbers.
     """
 
     def __init__(self, embedder: KeywordEmbedder) -> None:
         self._embedder = embedder
         self._chunks: list[_Chunk] = []
         self._size = 0
-        # By column its place among those of the queries, from 1; 0 between comparisons.
+        # For each column, its place among the queries' columns, from 1; all 0 between comparisons.
         self._places = np.zeros(_FEATURES, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class KeywordIndex:
         return self.nearest_each([vector])[0]
 
     def nearest_each(self, vectors: Sequence[Counts]) -> list[tuple[int, float] | None]:
-        """Return what `nearest` does for each vector; one pass for every 64 of them."""
+        """Return the result of `nearest` for each vector; one pass for every 64 of them."""
         found: list[tuple[int, float] | None] = []
         for first in range(0, len(vectors), _GROUP):
             found += self._nearest_of(vectors[first : first + _GROUP])
@@ -143,7 +143,7 @@ class _Chunk:
     """Counts of successive texts, the first of them at position `start`."""
 
     def __init__(self, start: int, entries: int) -> None:
-        """Make room, for a text of so many entries at least."""
+        """Allocate room for a text of at least `entries` entries."""
         self.start = start
         self._size = 0
         room = max(_ENTRIES, entries)
@@ -170,7 +170,7 @@ class _Chunk:
     def dots(
         self, places: npt.NDArray[np.int32], queries: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """Return the dot product of each text with each query; queries (places, count)."""
+        """Return the dot product of each text with each query; `queries` is (places, count)."""
         from scipy.sparse import csr_array  # noqa: PLC0415 (heavy)
 
         ends = self._ends[: self._size + 1]
@@ -192,7 +192,7 @@ def _better(
     lengths: npt.NDArray[np.float64],
     chunk: _Chunk,
 ) -> tuple[int, float] | None:
-    """Return the best of a chunk where it is nearer than the best so far."""
+    """Return the nearest text of a chunk if it is nearer than the best so far, else the best."""
     if not dots.any():
         return best or (chunk.start, 0.0)
     near = dots / (lengths * sqrt(vector.square or 1))
@@ -201,7 +201,7 @@ def _better(
         return best
     texts = np.flatnonzero(near >= least)
     pairs = np.stack([dots[texts].astype(np.int64), chunk.used_squares[texts]])
-    # Of texts that are alike in both numbers the first will do.
+    # Of texts with equal dot product and length, the first is enough.
     _, firsts = np.unique(pairs, axis=1, return_index=True)
     for text in np.sort(texts[firsts]).tolist():
         cosine = _cosine(int(dots[text]), vector.square * int(chunk.used_squares[text]))
@@ -211,9 +211,9 @@ def _better(
 
 
 def terms(text: str) -> list[str]:
-    """Return a text's words and pairs of neighbouring words, without case and accents' forms.
+    """Return a text's words and pairs of neighbouring words, casefolded and in NFKC.
 
-    A text without any word (signs, emoji) is taken by its characters.
+    A text without any word (signs, emoji) is split into characters.
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
     words = _WORDS.findall(plain) or [c for c in plain if not c.isspace()]
@@ -228,27 +228,26 @@ def _cosine(dot: int, squares: int) -> float:
     return dot / root if root * root == squares else min(1.0, dot / sqrt(squares))
 
 
-# Texts as index terms: the words of keyword indexes and of latent vectors.
+# Index terms of texts: the words of keyword indexes and of latent vectors.
 #
-# Case, width and accents make no difference, English words are reduced to their stems (the
-# Snowball stemmer, Porter 1980), and words joined by hyphens are also taken as one:
-# "pre-training" is found by "pretraining". Scripts without spaces are taken by characters and
-# pairs of them.
+# Case, width and accents are ignored, English words are reduced to their stems (the Snowball
+# stemmer, Porter 1980), and words joined by hyphens also count as one: "pretraining" finds
+# "pre-training". Scripts without spaces are split into characters and pairs of characters.
 
-LONGEST = 64  # characters of a term; what is longer is no word
+LONGEST = 64  # characters of a term; longer strings are cut
 
 # Thai, Lao, Burmese, Khmer, Japanese, Chinese.
 _NO_SPACES = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Signs inside words that Python counts as no letters: Hebrew, Arabic, and scripts of India.
+# Marks within words that Python does not count as letters: Hebrew, Arabic, scripts of India.
 _MARKS = "\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0970-\u0dff"
 _WORD = rf"[^\W_{_NO_SPACES}](?:[{_MARKS}]|[^\W_{_NO_SPACES}])*"
 _PIECES = re.compile(
     rf"[0-9]+\.[0-9]+(?![^\W_])|[{_NO_SPACES}]+|{_WORD}(?:[-\u2010\u2011]{_WORD})*"
 )
-# The same where a text is ASCII, and ten times as fast.
+# The same for ASCII text, ten times as fast.
 _PLAIN_PIECES = re.compile(r"[0-9]+\.[0-9]+(?![a-z0-9])|[a-z0-9]+(?:-[a-z0-9]+)*")
 _SPANS = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]+")
 _ACRONYMS = re.compile(r"\b([A-Z]{2,})s\b")
@@ -267,19 +266,19 @@ _STOP = (
     "through to too under until up very was we were what when where which while who whom why will "
     "with would you your"
 )
-STOP = frozenset(_STOP.split())  # words, not stems, that say nothing about a text's subject
+STOP = frozenset(_STOP.split())  # words, not stems, that do not show a text's subject
 
-_KNOWN = 200_000  # stretches whose terms are remembered: some 50 MB
+_KNOWN = 200_000  # cached stretches of text: some 50 MB
 _LONGEST_KNOWN = 40  # characters; longer ones are formulas, addresses, and scripts without spaces
 
 _local = threading.local()
 
 
 class _Known(dict[str, str]):
-    """The terms of stretches between blanks, joined by blanks; any thread may ask.
+    """A cache of the terms of stretches between spaces, joined by spaces. Thread-safe.
 
-    No word goes over a blank, so a text's terms are those of its stretches; and most of these
-    were met before, in this text or another one.
+    No term crosses a space, so a text's terms are those of its stretches, and most stretches occur
+    again, in the same text or in another.
     """
 
     def __init__(self, left_out: frozenset[str]) -> None:
@@ -305,17 +304,17 @@ def words(text: str) -> list[str]:
 
 
 def joined(text: str) -> str:
-    """Return a text's terms with blanks between them, two where a stretch has none."""
+    """Return a text's terms joined by spaces, with two spaces around a stretch without terms."""
     return " ".join([_TERMS[stretch] for stretch in text.split()])
 
 
 def telling(text: str) -> list[str]:
-    """Return the terms of a text's words that say something about its subject."""
+    """Return the terms of the words that show a text's subject: those not in `STOP`."""
     return " ".join([_TELLING[stretch] for stretch in text.split()]).split()
 
 
 def pieces(text: str) -> list[str]:
-    """Return a text's words as written but for case, width and accents: not yet stems."""
+    """Return a text's words before stemming, without case, width and accents."""
     plain = normal(_ACRONYMS.sub(r"\1", text))
     pattern = _PLAIN_PIECES if plain.isascii() else _PIECES
     found: list[str] = []
@@ -328,7 +327,7 @@ def pieces(text: str) -> list[str]:
 
 
 def normal(text: str) -> str:
-    """Return the text without case, accents and differences of width, as terms are made from."""
+    """Return a text without case, accents and differences of width, as terms need it."""
     if text.isascii():
         plain = text.lower()
         return _UNSEEN.sub("", plain) if "'" in plain else plain
@@ -338,7 +337,7 @@ def normal(text: str) -> str:
 
 
 def stems(found: list[str]) -> list[str]:
-    """Return the stem of each word; words that `pieces` returned."""
+    """Return the stem of each word that `pieces` returned."""
     if not found:
         return []
     stemmed: list[str] = _stemmer().analyze(" ".join(found))
@@ -346,16 +345,16 @@ def stems(found: list[str]) -> list[str]:
 
 
 def spans(text: str) -> list[tuple[int, int, frozenset[str]]]:
-    """Return where words are in a text, from start to end, with the terms of each."""
+    """Return the start, end and terms of each word in a text."""
     found = [(match.start(), match.end()) for match in _SPANS.finditer(text)]
     return [(start, end, frozenset(words(text[start:end]))) for start, end in found]
 
 
 def identifiers(code: str) -> list[str]:
-    """Return the terms of code: identifiers' parts, and those of several parts whole as well.
+    """Return the terms of code: the parts of identifiers, and compound identifiers as a whole.
 
-    "MultiHeadAttention" gives multi, head, attent and multiheadattention; so does
-    "multi_head_attention".
+    "MultiHeadAttention" and "multi_head_attention" both give multi, head, attent and
+    multiheadattention.
     """
     found: list[str] = []
     for name in _IDENTIFIER.findall(unicodedata.normalize("NFKC", code)):
@@ -367,7 +366,7 @@ def identifiers(code: str) -> list[str]:
 
 
 def _several(piece: str) -> list[str]:
-    """Return the words in a piece that is not plainly one."""
+    """Return the words in a piece that is not plainly one word."""
     if _is_unspaced(piece):
         return [*piece, *(a + b for a, b in pairwise(piece))]
     parts = _HYPHENS.split(piece)

@@ -1,10 +1,10 @@
 """Latent semantic analysis (Deerwester et al., JASIS 41, 1990): vectors without a language model.
 
-It is fitted on a collection itself. Words that occur in the company of the same words come to
-point the same way, so texts are alike that share a subject and not a word; that it knows only
-what the collection shows, and no word that is not in it, is its limit. Weights are 1 + log of
-the count, times the inverse document frequency (Salton and Buckley 1988); the directions are the
-leading singular vectors of a sample of the texts (randomised, Halko et al. 2011).
+The vectors are fitted on the collection itself. Words that occur with the same words get similar
+directions, so texts on one subject are similar even without a common word. The limit: it knows only
+what the collection shows, and no word outside it. Weights are 1 + log of the count, times the
+inverse document frequency (Salton and Buckley 1988); the directions are the leading singular
+vectors of a sample of the texts (randomised, Halko et al. 2011).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hpcscientist.files.hashing import hash_file
 from hpcscientist.models.embedding.keywords import telling
 from hpcscientist.models.embedding.vectors import VectorIndex
 
-SAMPLE = 20_000  # texts that the directions are found from
+SAMPLE = 20_000  # texts that the directions are computed from
 _MOST_WORDS = 30_000
 _MOST_DIRECTIONS = 256
-_BATCH = 4096  # texts whose rows are made to length 1 at a time
-_DENSE = 2**23  # numbers of texts times words that are no sparse matrix: SciPy takes its time
-_MORE, _PASSES = 10, 5  # directions and power iterations of the randomised search, Halko's
+_BATCH = 4096  # rows that are normalised at a time
+_DENSE = 2**23  # up to so many numbers (texts times words) no sparse matrix: SciPy imports slowly
+_MORE, _PASSES = 10, 5  # extra directions and power iterations of the randomised search (Halko)
 _FILES = ("words.txt", "weights.npy", "directions.npy")
 _CARD = "latent.json"
 VERSION = 1
@@ -40,7 +40,7 @@ Vector = npt.NDArray[np.float32]
 
 
 class LatentEmbedder:
-    """Vectors by what was learnt from a collection; opened from the folder that `fit` wrote.
+    """An embedder fitted on a collection; opened from the folder that `fit` wrote.
 
     Raises ModelError where the folder is not whole.
     """
@@ -59,22 +59,22 @@ class LatentEmbedder:
             if word
         }
         self._weights: Vector = np.load(folder / "weights.npy")
-        # Mapped, but no np.memmap, which is slow where a few rows are taken.
+        # Memory-mapped, but not as np.memmap, which is slow when a few rows are taken.
         self._directions: Vector = np.asarray(np.load(folder / "directions.npy", mmap_mode="r"))
         self._fingerprint = f"latent {_digest(card)}"
 
     @property
     def fingerprint(self) -> str:
-        """The hash of what was learnt."""
+        """The hash of the fitted files."""
         return self._fingerprint
 
     @property
     def width(self) -> int:
-        """How many numbers a vector has."""
+        """The number of dimensions of a vector."""
         return int(self._directions.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vector:
-        """Return a float32 row of length 1 a text; 0 for one without a word that is known."""
+        """Return a float32 row of length 1 for each text; 0 for a text without a known word."""
         rows = np.zeros((len(texts), self.width), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             for at, text in enumerate(texts[start : start + _BATCH], start):
@@ -90,11 +90,11 @@ class LatentEmbedder:
 
 
 def fit(texts: Iterable[str], folder: Path, seed: int = 0) -> LatentEmbedder:
-    """Learn from texts, at most `SAMPLE` of which should be given, and write what was learnt.
+    """Fit an embedder on texts, which should be at most `SAMPLE`, and write it to a folder.
 
     There are twice as many directions as the root of the number of texts, at most 256: a large
-    collection has more subjects, a small one would only be learnt by heart. `folder` is made;
-    the file that makes it whole is written last. The same texts in the same order give the same
+    collection has more subjects, and a small one would only be memorised. `folder` is created; its
+    last file to be written marks it as whole. The same texts in the same order give the same result
     up to rounding. Raises OSError.
     """
     counts = [_count(text) for text in texts]
@@ -120,9 +120,9 @@ def _count(text: str) -> Counter[str]:
 
 
 def _vocabulary(counts: Sequence[Counter[str]]) -> tuple[list[str], Vector]:
-    """Return the words that say something, sorted, and their inverse document frequencies.
+    """Return the most frequent words, sorted, and their inverse document frequencies.
 
-    A word of a single text says nothing of others; of a handful of texts all words are kept.
+    Words of a single text are dropped, unless there are fewer than 50 texts.
     """
     texts = Counter(word for found in counts for word in found)
     least = 2 if len(counts) >= 50 else 1
@@ -144,7 +144,7 @@ def _weigh(
 
 
 def _weighed(counts: Sequence[Counter[str]], columns: dict[str, int], weights: Vector) -> Any:
-    """Return a row a text, a column a word: an array of a few texts, a sparse one of many."""
+    """Return a matrix of texts by words: an array for few texts, a sparse one for many."""
     rows = [_weigh(found, columns, weights) for found in counts]
     shape = (len(counts), len(columns))
     if shape[0] * shape[1] <= _DENSE:
@@ -162,24 +162,24 @@ def _weighed(counts: Sequence[Counter[str]], columns: dict[str, int], weights: V
 def _directions(rows: Any, seed: int) -> Vector:
     """Return the leading right singular vectors as columns."""
     texts, known = rows.shape
-    # Fewer than words by far, too, or no two words would be drawn together.
+    # Also far fewer than words; otherwise no two words would share a direction.
     width = min(_MOST_DIRECTIONS, max(16, 2 * int(texts**0.5)), texts, max(2, known // 4))
     width = min(width, known)
-    if width < 2:  # a text, or a word: there is one direction
+    if width < 2:  # one text or one word: there is one direction
         return np.full((known, 1), max(known, 1) ** -0.5, dtype=np.float32)
     drawn = min(width + _MORE, texts, known)
     found = np.random.default_rng(seed).standard_normal((known, drawn), dtype=np.float32)
-    for _ in range(_PASSES):  # each makes the leading ones stand out more
+    for _ in range(_PASSES):  # each pass makes the leading directions stand out more
         found = _orthonormal(rows.T @ _orthonormal(rows @ found))
     span = _orthonormal(_orthonormal(rows @ found))
     return np.ascontiguousarray(_orthonormal(rows.T @ span)[:, :width])
 
 
 def _orthonormal(columns: Vector) -> Vector:
-    """Return left singular vectors of columns, of the largest values first; 0 for those of none.
+    """Return left singular vectors of columns, by descending singular value; 0 where it is 0.
 
-    By way of the columns' products, which take no memory; NumPy's own functions hold several
-    copies in float64.
+    Uses the columns' products, which need little memory; NumPy's own functions hold several copies
+    in float64.
     """
     products = np.zeros((columns.shape[1],) * 2)
     for start in range(0, len(columns), _BATCH):
@@ -193,7 +193,7 @@ def _orthonormal(columns: Vector) -> Vector:
 
 
 def _normal(rows: Any) -> Vector:
-    """Return rows of length 1; those that are nothing but rounding become 0."""
+    """Return rows of length 1; rows that are only rounding errors become 0."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     normal: Vector = np.divide(
         rows, lengths, out=np.zeros(rows.shape, dtype=np.float32), where=lengths > 1e-6

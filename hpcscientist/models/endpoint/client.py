@@ -1,7 +1,6 @@
-"""A client of OpenAI-compatible endpoints.
+"""A client of OpenAI-compatible endpoints, without streaming, tools or several choices.
 
 The API key appears in no error and no log.
-It does not cover streaming, tools or several choices.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hpcscientist.models.endpoint.exchange import Answer, Exchange
 from hpcscientist.models.endpoint.retry import Backoff, Transient, is_transient, retry_after_s
 from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
-# What servers say when a request is longer than the model's context.
+# Recognizes what servers say when a request is longer than the model's context.
 
 # vLLM (of several years), SGLang, llama.cpp, TGI, OpenAI.
 _CONTEXT = re.compile(
@@ -48,9 +47,9 @@ _PROMPT = re.compile(
 
 
 def read_overflow(message: str, said: str) -> ContextOverflow | None:
-    """Return the error with `message` if a server's words complain of a context's length.
+    """Return the error with `message` if a server's words complain about the context's length.
 
-    What it counts is left at 0 where it names no number, or only a lower bound.
+    A count is 0 if the server names no number, or only a lower bound.
     """
     found = _CONTEXT.search(said)
     if found is None:
@@ -71,12 +70,12 @@ def _number(match: re.Match[str]) -> int:
 R = TypeVar("R")
 
 _LOG = logging.getLogger(__name__)
-# Bad request, too large, unprocessable: about one request, such as one beyond the context.
+# Bad request, too large, unprocessable: the fault of one request, such as one beyond the context.
 REFUSES_ONE_REQUEST = frozenset({400, 413, 422})
-# So many requests in a row that fail for good, though the endpoint answers a short question in
-# between, are no longer each its own fault.
+# After this many failed requests in a row the endpoint is blamed, not the requests, even if it
+# answers a short question in between.
 _MANY = 3
-# What shows whether an endpoint answers at all; short, for nobody reads the reply.
+# Shows whether an endpoint answers at all; short, because nobody reads the reply.
 _SHORT = ModelRequest(
     subject="",
     stage="probe",
@@ -84,7 +83,7 @@ _SHORT = ModelRequest(
     temperature=0.0,
     max_tokens=16,
 )
-_PROBE_RETRIES = 1  # who has mistyped an address wants to know at once
+_PROBE_RETRIES = 1  # a mistyped address should be reported at once
 
 
 class OpenAIModel:
@@ -98,9 +97,9 @@ class OpenAIModel:
         api_key: str | None = None,
         exchange: Exchange | None = None,
     ) -> None:
-        """Make a client; nothing is sent yet. `exchange`: by what it asks, where not as usual.
+        """Create a client without sending anything. Raises ModelSpecError for an unusable address.
 
-        Raises ModelSpecError for an unusable address.
+        `exchange` replaces the usual HTTP exchange.
         """
         self._exchange = exchange or Exchange(base_url, settings, api_key)
         self._base = self._exchange.base
@@ -113,15 +112,15 @@ class OpenAIModel:
 
     @property
     def name(self) -> str:
-        """The name that the endpoint serves the model under."""
+        """The name under which the endpoint serves the model."""
         return self._name
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Answer one request; `latency_s` is that of the try that succeeded.
+        """Return the reply to one request; `latency_s` is that of the try that succeeded.
 
-        Raises EndpointError: at once where trying again is of no use, else out of retries.
-        Raises ReplyError where the endpoint refuses this request, or fails at it on every try
-        and yet answers another.
+        Raises EndpointError: at once where another try is of no use, else out of retries. Raises
+        ReplyError where the endpoint refuses this request, or fails at it on every try and yet
+        answers another.
         """
         try:
             reply = await self._tried(lambda: self._complete_once(request), self._settings.retries)
@@ -131,7 +130,7 @@ class OpenAIModel:
         return reply
 
     async def probe(self) -> None:
-        """See that the endpoint answers and serves the model. Raises EndpointError."""
+        """Check that the endpoint answers and serves the model. Raises EndpointError."""
         served = await self._retried(
             lambda: self._served(strict=True), min(_PROBE_RETRIES, self._settings.retries)
         )
@@ -139,9 +138,9 @@ class OpenAIModel:
             raise EndpointError(self._not_served(served))
 
     async def context(self) -> int:
-        """Return the model's context length in tokens, 0 where the endpoint does not tell it.
+        """Return the model's context length in tokens, 0 if the endpoint does not report it.
 
-        One try; what was told is remembered. Raises EndpointError where it does not answer.
+        Tries once and caches the answer. Raises EndpointError if the endpoint does not answer.
         """
         if self._context is not None:
             return self._context
@@ -160,7 +159,7 @@ class OpenAIModel:
         await self._exchange.close()
 
     async def _blamed(self, error: Transient) -> EndpointError | ReplyError:
-        """Tell a request at which the endpoint fails from an endpoint that fails."""
+        """Return a ReplyError if the request is to blame, else an EndpointError."""
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= _MANY or not await self._answers():
             return self._unreachable(error, self._settings.retries)
@@ -171,7 +170,7 @@ class OpenAIModel:
         )
 
     async def _answers(self) -> bool:
-        """Whether the endpoint answers a short question, tried once."""
+        """Return whether the endpoint answers a short question, tried once."""
         try:
             await self._complete_once(_SHORT)
         except (Transient, EndpointError, ReplyError):
@@ -179,14 +178,14 @@ class OpenAIModel:
         return True
 
     async def _retried(self, call: Callable[[], Awaitable[R]], retries: int) -> R:
-        """Try a call until it succeeds. Raises EndpointError out of retries."""
+        """Call until it succeeds. Raises EndpointError out of retries."""
         try:
             return await self._tried(call, retries)
         except Transient as error:
             raise self._unreachable(error, retries) from error
 
     async def _tried(self, call: Callable[[], Awaitable[R]], retries: int) -> R:
-        """Try a call until it succeeds. Raises Transient out of retries."""
+        """Call until it succeeds. Raises Transient out of retries."""
         policy = AsyncRetrying(
             stop=stop_after_attempt(1 + retries),
             wait=Backoff(self._settings),
@@ -207,10 +206,10 @@ class OpenAIModel:
         )
 
     async def _complete_once(self, request: ModelRequest) -> ModelReply:
-        """Ask once, and again without each field that the endpoint refuses and can do without."""
+        """Send once, and again without each optional field that the endpoint refuses."""
         schema = request.schema_name or request.stage
         known = {*self._refused, *([wire.SCHEMA] if schema in self._unenforced else [])}
-        refused: dict[str, str] = {}  # with what was said of it
+        refused: dict[str, str] = {}  # with the endpoint's words
         while True:
             body = wire.payload(request, self._name, known | refused.keys())
             answer = await self._exchange.send("POST", "/chat/completions", body)
@@ -220,7 +219,7 @@ class OpenAIModel:
                 break
             refused[field] = said
         for field, why in refused.items():
-            if why != said:  # else it was another fault that the endpoint blamed on the field
+            if why != said:  # else the endpoint blamed the field for another fault
                 self._remember(field, schema, why)
         if answer.status == 404:
             raise await self._explain_404(answer)
@@ -234,9 +233,9 @@ class OpenAIModel:
         return reply
 
     def _remember(self, field: str, schema: str, said: str) -> None:
-        """Keep a field from being sent again, and say so once.
+        """Keep a field from being sent again, and log that once.
 
-        A schema is remembered by its name: the server may enforce another.
+        A schema is remembered by its name: the server may enforce another one.
         """
         known = bool(self._unenforced) if field == wire.SCHEMA else field in self._refused
         if field == wire.SCHEMA:
@@ -268,7 +267,7 @@ class OpenAIModel:
         raise EndpointError(message)
 
     async def _served(self, strict: bool) -> list[str]:
-        """Return the names of GET /models; without `strict`, none where they cannot be had."""
+        """Return the names from GET /models; without `strict`, [] if they are not available."""
         answer = await self._exchange.send("GET", "/models")
         if strict and answer.status not in {404, 405}:
             self._raise_for(answer)

@@ -1,7 +1,7 @@
-"""One HTTP exchange with an endpoint, within its deadline.
+"""Sends one HTTP request to an endpoint and reads the response, within its deadline.
 
-Proxy variables of the environment are not followed: clusters set them, and an endpoint on a
-compute node is not behind them. The API key appears in no text that comes from here.
+Proxy variables of the environment are ignored: clusters set them, and an endpoint on a compute node
+is not behind a proxy. The API key appears in no text that comes from here.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.endpoint import wire
 from hpcscientist.models.endpoint.retry import Transient
 
-# One HTTP/1.1 connection that is kept for further requests: asyncio's streams, read by h11.
+# One HTTP/1.1 connection, reused for further requests: asyncio's streams, parsed by h11.
 #
-# httpx (0.28) would do, but for its pool: for each request it looks at all connections there are,
-# at each by a system call. With 64 requests in flight that came to 3 ms of the driver's one
-# thread a request, with 256 to 20 ms; this takes 0.3 ms with any number.
+# httpx (0.28) would do, except for its pool: for each request it checks every connection with a
+# system call. With 64 requests in flight that took 3 ms a request of the driver's one thread, with
+# 256 it took 20 ms; this takes 0.3 ms with any number.
 
 _CHUNK = 2**16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole response; names of headers are in lower case."""
+    """A whole response; header names are in lower case."""
 
     status: int
     headers: Mapping[bytes, bytes]
@@ -43,11 +43,11 @@ class Response:
 
 
 class BrokenConnection(Exception):
-    """The other side closed the connection too early, or what it sent is no HTTP."""
+    """The server closed the connection too early, or sent something that is no HTTP."""
 
 
 class TooLong(Exception):
-    """A response has more bytes than may be."""
+    """A response has more bytes than allowed."""
 
 
 class Connection:
@@ -59,9 +59,9 @@ class Connection:
 
     @classmethod
     async def open(cls, url: str, believed: ssl.SSLContext | None, timeout_s: float) -> Connection:
-        """Connect; `believed` says which servers are, None without TLS. Raises OSError.
+        """Connect; `believed` verifies the server, None means no TLS. Raises OSError.
 
-        TimeoutError, which is one, is raised after `timeout_s`.
+        After `timeout_s` it raises TimeoutError, which is an OSError.
         """
         parts = urlsplit(url)
         port = parts.port or (443 if believed else 80)
@@ -70,16 +70,16 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request can be sent, as far as is known."""
+        """Return whether another request can be sent, as far as is known."""
         return self._http.our_state is h11.IDLE and not self._reader.at_eof()
 
     async def ask(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, most: int
     ) -> Response:
-        """Send one request and return the response, of at most so many bytes.
+        """Send one request and return the response, of at most `most` bytes.
 
-        Whoever is interrupted here closes the connection. Raises OSError, BrokenConnection,
-        TooLong.
+        A caller that is interrupted here must close the connection. Raises OSError,
+        BrokenConnection, TooLong.
         """
         parts = urlsplit(url)
         length = {"Content-Length": str(len(body))} if body else {}
@@ -95,7 +95,7 @@ class Connection:
             raise BrokenConnection(str(error)) from error
 
     def close(self) -> None:
-        """Close it, without a word to the other side."""
+        """Close the connection without notifying the server."""
         with contextlib.suppress(RuntimeError):  # its loop has been closed
             self._writer.close()
 
@@ -120,13 +120,13 @@ class Connection:
         return Response(status, headers, bytes(content))
 
 
-_BODY_LIMIT = 64 * 2**20  # bytes; a server that never ends must not fill the driver's memory
-_SHUNNED_S = 5.0  # a replica that failed, while there are others
+_BODY_LIMIT = 64 * 2**20  # bytes; an endless response must not fill the driver's memory
+_SHUNNED_S = 5.0  # how long a failed replica is avoided while there are others
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an endpoint answered; `seconds` from the request to its last byte."""
+    """An endpoint's answer; `seconds` are from the request to the answer's last byte."""
 
     status: int
     retry_after: str | None
@@ -135,13 +135,13 @@ class Answer:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the endpoint did what it was asked for."""
+        """Return whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 @dataclass(slots=True)
 class _Replica:
-    """One address of an endpoint: connections that rest, and how many requests are in flight."""
+    """One address of an endpoint: its idle connections, and the number of requests in flight."""
 
     resting: list[Connection] = field(default_factory=list)
     in_flight: int = 0
@@ -149,10 +149,11 @@ class _Replica:
 
 
 class Exchange:
-    """The connections to one endpoint, so many at once. Belongs to one event loop.
+    """The connections to one endpoint, limited in number. Belongs to one event loop.
 
-    An endpoint may be several replicas. Each request goes to the one with the fewest of ours in
-    flight; one that failed is left out for some seconds, so another try goes to another.
+    An endpoint may be several replicas. Each request goes to the replica with the fewest of our
+    requests in flight. A replica that failed is avoided for some seconds, so a retry goes to
+    another.
     """
 
     def __init__(
@@ -164,13 +165,11 @@ class Exchange:
         replicas: Callable[[], tuple[str, ...]] | None = None,
         believed: ssl.SSLContext | None = None,
     ) -> None:
-        """Send nothing yet.
+        """Prepare without sending. Raises ModelSpecError for an unusable address or key.
 
-        `before_each` is called with the address before each connection is made, and what it raises
-        keeps it from being made. `replicas` is asked before each request for the addresses that
-        stand for `base_url`. `believed` says which servers are, where not the usual ones.
-
-        Raises ModelSpecError for an unusable address or key.
+        `before_each` is called with the address before each new connection; if it raises, no
+        connection is made. `replicas` is called before each request and returns the addresses
+        behind `base_url`. `believed` verifies servers in place of the usual certificates.
         """
         self._before_each = before_each
         self.base = wire.check_base_url(base_url)
@@ -214,8 +213,8 @@ class Exchange:
         return text.replace(self._key, "***") if self._key else text
 
     def tidy(self, text: str) -> str:
-        """Return what an endpoint said as one short line without the key."""
-        return one_line(self.redacted(text))  # in this order, lest half a key is left
+        """Return an endpoint's message as one short line without the key."""
+        return one_line(self.redacted(text))  # shortening first could leave half a key
 
     def _pick(self) -> tuple[str, _Replica]:
         listed = self._listed()
@@ -248,7 +247,7 @@ class Exchange:
 
     async def _connection(self, replica: _Replica, url: str) -> Connection:
         while replica.resting:
-            connection = replica.resting.pop()  # the last one used: it is the least likely closed
+            connection = replica.resting.pop()  # the last one used is the least likely to be closed
             if connection.is_usable:
                 return connection
             connection.close()
@@ -269,7 +268,7 @@ class Exchange:
 
 
 def _usual() -> ssl.SSLContext:
-    """The servers that a site's own variables (SSL_CERT_FILE) name, else those of all browsers."""
+    """Return a context that trusts the site's certificates (SSL_CERT_FILE), else public ones."""
     import httpx  # noqa: PLC0415 (heavy, and of no use without TLS)
 
     return httpx.create_ssl_context()

@@ -1,4 +1,4 @@
-"""When to try again, and how long to wait first."""
+"""Decides which failed requests to retry, and how long to wait first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tenacity.wait import wait_base
 
 from hpcscientist.config.settings import ClientSettings
 
-# 424: Text Generation Inference where a shard failed while it generated.
+# 424: Text Generation Inference, when a shard failed during generation.
 _RETRIED = {408, 409, 424, 425, 429}
-_FINAL = {501, 505}  # not implemented: no later try is answered otherwise
+_FINAL = {501, 505}  # not implemented: another try gets the same answer
 
 
 class Transient(Exception):
-    """A try failed and another may succeed. `retry_after` (s) is what the server asked for."""
+    """A try failed, but another may succeed. `retry_after` (s) is the wait the server asked for."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -24,12 +24,12 @@ class Transient(Exception):
 
 
 def is_transient(status: int) -> bool:
-    """Tell whether an HTTP status is worth another try."""
+    """Return whether an HTTP status is worth another try."""
     return status in _RETRIED or (status >= 500 and status not in _FINAL)
 
 
 def retry_after_s(header: str | None, now: datetime) -> float | None:
-    """Read a Retry-After header, seconds or a date, as seconds from `now`; None if unusable."""
+    """Return a Retry-After header, seconds or a date, as seconds from `now`; None if unusable."""
     if header is None:
         return None
     try:
@@ -39,7 +39,7 @@ def retry_after_s(header: str | None, now: datetime) -> float | None:
             when = parsedate_to_datetime(header)
             aware = when if when.tzinfo else when.replace(tzinfo=UTC)
             seconds = (aware - now).total_seconds()
-        except (ValueError, OverflowError):  # no date, or one that no calendar has
+        except (ValueError, OverflowError):  # no date, or one outside the calendar
             return None
     return seconds if 0 < seconds < float("inf") else None
 

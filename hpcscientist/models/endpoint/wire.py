@@ -18,7 +18,7 @@ from hpcscientist.models.odds import Token, of_numbers
 from hpcscientist.records.base import MOST
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
-# What servers call a reply's schema, and what they say of one that they cannot enforce.
+# How servers refer to a reply's schema, and how they refuse one that they cannot enforce.
 _SCHEMA = re.compile(
     r"response[ _]?format|json[ _-]?(?:schema|object|mode)|structured[ _-]?(?:output|generation)"
     r"|(?:guided|constrained|grammar)[ _-]?(?:json|decod|generation)|guided ?decod"
@@ -27,21 +27,21 @@ _SCHEMA = re.compile(
     r"|(?:invalid|unsupported) .{0,40}schema",
     re.I | re.S,
 )
-_REFUSES_SCHEMA = frozenset({400, 422, 424, 500})  # and 501, whatever is said
+_REFUSES_SCHEMA = frozenset({400, 422, 424, 500})  # and 501, with any message
 _UNKNOWN = (
     r"(?:unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed"
     r"|extra[ _](?:input|field|forbidden)|deprecated)"
 )
-# Who knows no such field says so beside its name; who wants another value names that.
+# A server that does not know a field says so near the field's name.
 _UNKNOWN_FIELD = r"{unknown}[^.;]{{0,80}}\b{name}\b|\b{name}\b[^.;]{{0,80}}{unknown}"
 MAX_TOKENS, NEW_MAX_TOKENS = "max_tokens", "max_completion_tokens"
 SCHEMA, SEED = "response_format", "seed"
 BEGUN = "continue_final_message"
 _WITH_BEGUN = "add_generation_prompt"
-# Servers that want the last turn to be the user's: Mistral's, Anthropic's.
+# Servers that require the last turn to be the user's: Mistral's, Anthropic's.
 _LAST_TURN = re.compile(r"\blast (?:role|message|turn)\b|\bprefill", re.I)
 LOGPROBS, TOP_LOGPROBS = "logprobs", "top_logprobs"
-INSTEAD = {  # what is done without a field
+INSTEAD = {  # what happens without a field
     SCHEMA: "replies are checked here alone",
     MAX_TOKENS: f"{NEW_MAX_TOKENS} is sent in its place",
     SEED: "the same question may have another answer",
@@ -49,20 +49,20 @@ INSTEAD = {  # what is done without a field
     LOGPROBS: "scores are what was sampled",
     TOP_LOGPROBS: "those of fewer tokens are asked for",
 }
-_MOST_TOKENS, _FEWER_TOKENS = 20, 5  # whose log-probabilities are asked for, of each place
+_MOST_TOKENS, _FEWER_TOKENS = 20, 5  # likeliest tokens requested for each place
 _PROBABILITIES = re.compile(r"\blog_?prob(?:abilitie)?s\b|\btop_(?:logprobs|n_tokens)\b", re.I)
 _TOO_MANY = re.compile(
     r"(?:logprobs|n_tokens)[^.;]{0,80}(?:<=?|at most|max|between|range|less than|greater than"
     r"|exceed|up to)",
     re.I,
 )
-_REFUSES_LOGPROBS = frozenset({400, 422, 500, 501})  # 500 of llama-cpp-python
+_REFUSES_LOGPROBS = frozenset({400, 422, 500, 501})  # 500: llama-cpp-python
 _CONTEXT = re.compile(r"context (?:length|size|window)|max(?:imum)?[ _]model[ _]len|`inputs`", re.I)
 _SETTING = re.compile(r"\b(max_(?:new_|completion_|output_)?tokens|temperature|top_p)\b", re.I)
 _RAY_CONTEXT = "max_request_context_length"
 _ERRORS = ("error", "detail", "message")
-_FAILED = frozenset({"abort", "error"})  # a server's words for its own end of a reply
-# Where servers put what a model thought, and what parts of a message call it.
+_FAILED = frozenset({"abort", "error"})  # finish reasons for a reply that the server broke off
+# Where servers put a model's reasoning, and the types of message parts that hold it.
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
 _THOUGHTS = frozenset({"thinking", "reasoning"})
 _PART = ("text", "thinking", "reasoning", "content")
@@ -72,8 +72,8 @@ _FORM = "http://HOST:PORT/v1#NAME"
 def check_base_url(url: str) -> str:
     """Return an endpoint's base address without its last slash.
 
-    Raises ModelSpecError. Addresses with credentials are refused, and not repeated in the
-    message, because the address is recorded and shown.
+    Raises ModelSpecError. An address with credentials is refused and not repeated in the message,
+    because addresses are recorded and shown.
     """
     if "@" in url or "?" in url:
         raise ModelSpecError(
@@ -95,10 +95,10 @@ def check_base_url(url: str) -> str:
 
 
 def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> dict[str, Any]:
-    """Return the body of a chat-completions request: what was set, and nothing else.
+    """Return the body of a chat-completions request, with only the fields that are set.
 
-    `without` names fields that the endpoint refused. `max_tokens` has a newer name then,
-    `top_logprobs` a lower value; the others are left out.
+    `without` names fields that the endpoint refused. `max_tokens` is then sent under its newer name
+    and `top_logprobs` with a lower value; other fields are omitted.
     """
     body: dict[str, Any] = {
         "model": name,
@@ -107,7 +107,7 @@ def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> 
         NEW_MAX_TOKENS if MAX_TOKENS in without else MAX_TOKENS: request.max_tokens,
         "stream": False,
     }
-    if request.top_p is not None:  # Text Generation Inference refuses 1.0, which changes nothing
+    if request.top_p is not None:  # Text Generation Inference refuses 1.0, the neutral value
         body["top_p"] = request.top_p
     if request.seed is not None and SEED not in without:
         body[SEED] = request.seed
@@ -117,22 +117,22 @@ def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> 
     if request.ignore_eos:
         body["ignore_eos"] = True
     if request.begun and BEGUN not in without:
-        # As vLLM, SGLang and llama.cpp have it; others take it for the last turn, and answer anew.
+        # For vLLM, SGLang and llama.cpp; other servers see a finished last turn and start anew.
         body["messages"].append({"role": "assistant", "content": request.begun})
         body |= {BEGUN: True, _WITH_BEGUN: False}
     if request.reply_schema is not None and SCHEMA not in without:
-        # Not `strict`: that dialect refuses optional fields and bounds, which ours have.
+        # Not `strict`: that dialect refuses optional fields and bounds, which our schemas have.
         schema = {"name": request.schema_name or request.stage, "schema": request.reply_schema}
         body[SCHEMA] = {"type": "json_schema", "json_schema": schema}
     return body
 
 
 def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | None:
-    """Return which field of a request's body an endpoint refuses and can do without, if any.
+    """Return the field of a request's body that an endpoint refuses and can do without, if any.
 
-    That is its schema, which not every server enforces and none enforces whole; log-probabilities,
-    or those of so many tokens; the old name of `max_tokens`; the seed; or how the reply begins.
-    `said` is the error as the endpoint words it.
+    Such fields are the schema, which not every server enforces and none enforces completely;
+    log-probabilities, or so many of them; the old name of `max_tokens`; the seed; and the reply's
+    beginning. `said` is the endpoint's error message.
     """
     if LOGPROBS in body and status in _REFUSES_LOGPROBS and _PROBABILITIES.search(said):
         fewer = body[TOP_LOGPROBS] != _FEWER_TOKENS and _TOO_MANY.search(said)
@@ -152,7 +152,7 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
 
 
 def fix_of(said: str) -> str:
-    """Return what helps where an endpoint refuses a request, by its own words."""
+    """Return advice for a refused request, from the endpoint's error message."""
     if _CONTEXT.search(said):
         return "serve the model with a longer context, or ask for fewer tokens"
     named = _SETTING.search(said)
@@ -167,10 +167,10 @@ def fix_of(said: str) -> str:
 
 
 def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) -> ModelReply:
-    """Read a successful response. Raises Transient where it is none, whatever its status.
+    """Parse a successful response. Raises Transient if it is no completion, whatever its status.
 
-    Reasoning is kept apart from the text, wherever the server put it, and is part of the
-    counted tokens.
+    Reasoning is separated from the text, wherever the server put it, and is part of the counted
+    tokens.
     """
     parsed = _parse(body)
     if not isinstance(parsed, dict):
@@ -184,7 +184,7 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
     content, apart = _content(message)
     inside, answer = split_reasoning(content)
     if request.begun and not inside:
-        answer = content  # which may begin within a line
+        answer = content  # it may begin within a line, so keep its whitespace
     finish = choice.get("finish_reason")
     if isinstance(finish, str) and finish in _FAILED and not content:
         raise Transient(f"the server ended the reply ({finish}): {_told(choice)}")
@@ -207,13 +207,13 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
 
 
 def tells_probabilities(body: bytes) -> bool:
-    """Whether a successful response holds probabilities of tokens."""
+    """Return whether a successful response holds probabilities of tokens."""
     parsed = _parse(body)
     return bool(isinstance(parsed, dict) and _tokens(_choice(parsed)))
 
 
 def _tokens(choice: dict[str, Any]) -> list[Token]:
-    """Return a reply's tokens; none where the server tells none, or in another form."""
+    """Return a reply's tokens; [] if the server sends none, or in an unknown form."""
     told = choice.get("logprobs")
     content = told.get("content") if isinstance(told, dict) else None
     tokens = []
@@ -221,7 +221,7 @@ def _tokens(choice: dict[str, Any]) -> list[Token]:
         if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
             return []
         top = entry.get("top_logprobs")
-        # The token itself need not be among the likeliest.
+        # The sampled token need not be among the likeliest.
         alike = [entry, *(top if isinstance(top, list) else ())]
         likely = {_piece(e): _probability(e) for e in alike if isinstance(e, dict)}
         tokens.append(Token(_piece(entry), likely))
@@ -244,7 +244,7 @@ def _probability(entry: dict[str, Any]) -> float:
 
 
 def error_text(body: bytes) -> str:
-    """Return what a server says is wrong, be its body JSON of any known shape or plain text."""
+    """Return a server's error message, from JSON of any known shape or from plain text."""
     parsed = _parse(body)
     for key in _ERRORS:
         while isinstance(parsed, dict) and key in parsed:
@@ -257,9 +257,9 @@ def error_text(body: bytes) -> str:
 
 
 def served_context(body: bytes, name: str) -> int:
-    """Return a model's context length in the reply to GET /models; 0 where it is not told.
+    """Return a model's context length from the reply to GET /models; 0 if it is missing.
 
-    vLLM gives `max_model_len`, Ray Serve LLM puts its own name for it into `metadata`.
+    vLLM gives `max_model_len`; Ray Serve LLM puts a name of its own into `metadata`.
     """
     for entry in _served(body) or []:
         if entry.get("id") in {name, f"{name}:latest"}:
@@ -270,7 +270,7 @@ def served_context(body: bytes, name: str) -> int:
 
 
 def served_names(body: bytes) -> list[str] | None:
-    """Return the names in the reply to GET /models; None where it is no such list."""
+    """Return the names in the reply to GET /models; None if it is no such list."""
     served = _served(body)
     if served is None:
         return None
@@ -300,9 +300,9 @@ def _choice(parsed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _content(message: dict[str, Any]) -> tuple[str, str]:
-    """Return a message's content, and its reasoning where the server keeps that apart.
+    """Return a message's content, and the reasoning that the server keeps separate.
 
-    A server that enforces a schema by a tool call has the object in the call's arguments.
+    A server that enforces a schema through a tool call puts the object into the call's arguments.
     """
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
@@ -318,7 +318,7 @@ def _content(message: dict[str, Any]) -> tuple[str, str]:
 
 
 def _texts(value: Any, depth: int = 4) -> Iterator[str]:
-    """Yield the texts of a message's part, be it a text, a list of parts, or a part of a type."""
+    """Yield the texts of a message part: a text, a list of parts, or a typed part."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and depth:
@@ -335,12 +335,12 @@ def _told(choice: dict[str, Any]) -> str:
 
 
 def _count(usage: dict[str, Any], key: str) -> int | None:
-    """Return a count of tokens; None where there is none, or one that cannot be true."""
+    """Return a count of tokens; None if it is missing or impossible."""
     value = usage.get(key)
     usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
     return value if usable else None
 
 
 def _clean(text: str) -> str:
-    # JSON escapes can smuggle in half a surrogate pair, which no file can hold.
+    # JSON escapes can carry half a surrogate pair, which no file can hold.
     return text.encode("utf-8", "replace").decode()

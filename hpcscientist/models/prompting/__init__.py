@@ -1,1 +1,1 @@
-"""What models are shown, made to fit, and how ids and names in their replies are read."""
+"""Building prompts, fitting them to a model's context, and reading ids and names in replies."""

@@ -1,4 +1,4 @@
-"""Fitting prompts to a model's context: material is left out until prompt and answer fit."""
+"""Fits prompts to a model's context: leaves out material until prompt and answer fit."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from hpcscientist.models.prompting.prompts import render
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import Message, ModelReply
 
-# How many tokens a chat has: estimated from its bytes, or counted by the model's tokenizer.
+# Token counts of a chat: estimated from its bytes, or counted by the model's tokenizer.
 
-# Before anything is known. English and code have three to five bytes a token.
+# Tokens a byte before anything is measured. English and code have three to five bytes a token.
 _FIRST_GUESS = 0.4
-_MARGIN = 1.1  # texts differ; what was measured on one is not exact for the next
-_TELLING = 200  # bytes: in a shorter chat the template's own tokens weigh too much
+_MARGIN = 1.1  # texts differ; a rate measured on one is not exact for the next
+_TELLING = 200  # bytes: in a shorter chat the template's own tokens distort the rate
 _REMEMBERED = 64
 _A_MESSAGE = 12  # tokens that a chat template puts around a message
-_A_CHAT = 32  # and around all: a first token, a system message of its own, the answer's start
+_A_CHAT = 32  # and around a chat: a first token, its own system message, the answer's start
 
 
 class Counter(Protocol):
-    """Counts tokens, rather too many than too few. It learns from what the server counted."""
+    """Counts tokens, rather too many than too few, and learns from the server's counts."""
 
     def count(self, messages: Sequence[Message]) -> int:
         """Return how many tokens of context a chat takes, its template included."""
         ...
 
     def learn(self, messages: Sequence[Message], tokens: int) -> None:
-        """Take note that the server counted so many tokens for this chat."""
+        """Record that the server counted `tokens` tokens for this chat."""
         ...
 
     def distrust(self) -> None:
-        """Take note that a chat was longer than counted, by nobody knows how much."""
+        """Record that a chat was longer than counted, by an unknown amount."""
         ...
 
 
 class Estimate:
-    """Counts bytes, by the greatest rate of tokens a byte that was lately measured."""
+    """Estimates tokens from bytes, with the highest rate of tokens a byte measured lately."""
 
     def __init__(self) -> None:
         self._rates: deque[float] = deque(maxlen=_REMEMBERED)
@@ -55,20 +55,20 @@ class Estimate:
         return math.ceil(_bytes(messages) * self._rate) + around
 
     def learn(self, messages: Sequence[Message], tokens: int) -> None:
-        """Calibrate the rate. Chats that are short, or without tokens, tell nothing."""
+        """Update the rate. Short chats, and chats without tokens, are ignored."""
         size = _bytes(messages)
         if size >= _TELLING and tokens > 0:
             self._rates.append(tokens / size)
             self._rate = max(self._rates) * _MARGIN
 
     def distrust(self) -> None:
-        """Count a token a byte, more than any tokenizer makes, until something is measured."""
+        """Count one token a byte, more than any tokenizer makes, until a rate is measured."""
         self._rates.clear()
         self._rate = 1.0
 
 
 class Exact:
-    """Counts with the model's own tokenizer; how much its template adds is learnt."""
+    """Counts with the model's own tokenizer, and learns how much its template adds."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -79,12 +79,12 @@ class Exact:
         return self._contents(messages) + _A_MESSAGE * len(messages) + self._chat
 
     def learn(self, messages: Sequence[Message], tokens: int) -> None:
-        """Notice a template that adds more than was thought."""
+        """Raise the template's share if the server counted more."""
         beside = tokens - self._contents(messages) - _A_MESSAGE * len(messages)
         self._chat = max(self._chat, beside)
 
     def distrust(self) -> None:
-        """Allow for a template twice as long."""
+        """Double the template's share."""
         self._chat *= 2
 
     def _contents(self, messages: Sequence[Message]) -> int:
@@ -93,7 +93,7 @@ class Exact:
 
 
 def counter_of(folder: Path | None) -> Counter:
-    """Return an exact counter where a model's folder has a tokenizer that can be read here."""
+    """Return an exact counter if the model's folder has a readable tokenizer, else an estimate."""
     file = folder / "tokenizer.json" if folder else None
     if file is None or not file.is_file():
         return Estimate()
@@ -103,7 +103,7 @@ def counter_of(folder: Path | None) -> Counter:
         return Estimate()
     try:
         tokenizer = Tokenizer.from_file(str(file))
-        # Quantized models bring what was set to quantize them: 2048 tokens, and no text has more.
+        # Quantized models ship with the truncation used to quantize them, such as 2048 tokens.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return Exact(tokenizer)
@@ -115,17 +115,17 @@ def _bytes(messages: Sequence[Message]) -> int:
     return sum(len(message.content.encode("utf-8", "replace")) for message in messages)
 
 
-# Prompts that can be made shorter: each drops its least relevant material first.
+# Prompts that can be shortened, least relevant material first.
 #
-# A prompt has levels. At level 0 it is whole; each further level lacks one more thing. Nothing is
-# cut in the middle: a list loses entries, a file goes as a whole, a log loses its oldest lines.
+# A prompt has levels. At level 0 it is whole; each further level leaves out one more thing. Nothing
+# is cut in the middle: a list loses entries, a file goes as a whole, a log loses its oldest lines.
 
 T = TypeVar("T")
 
 GONE = "[…]"
 _FILE_GONE = "[left out for lack of room]"
-_LINES = 8  # a log is kept down to so many of its last lines, then goes as a whole
-_SHOWN = (16_000, 4_000, 1_000)  # characters of an earlier reply, ever fewer
+_LINES = 8  # a log is shortened down to its last lines, this many, then goes as a whole
+_SHOWN = (16_000, 4_000, 1_000)  # characters of an earlier reply, from level to level
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,14 @@ class Prompt:
     at: Callable[[int], tuple[Message, ...]]
 
     def noted(self, note: str) -> Prompt:
-        """Return the prompt with a note at the end of what the user says."""
+        """Return the prompt with a note at the end of the user's message."""
         return Prompt(self.levels, lambda level: _with_note(self.at(level), note))
 
     def answered(self, forms: Sequence[str], said: str) -> Prompt:
-        """Return the prompt, an answer to it, and what is said to that.
+        """Return the prompt, followed by an answer and the user's response `said`.
 
-        `forms` are the answer, ever shorter; it goes before anything of the prompt itself.
+        `forms` are versions of the answer, from longest to shortest. The answer is shortened before
+        the prompt itself.
         """
         shorter = len(forms) - 1
 
@@ -159,7 +160,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A material of a template: its name there, and its form after 0 to `steps` steps."""
+    """One material of a template: its name there, and its content after 0 to `steps` steps."""
 
     name: str
     steps: int
@@ -167,14 +168,14 @@ class Part:
 
 
 def fixed(messages: tuple[Message, ...]) -> Prompt:
-    """Return a prompt that cannot be made shorter."""
+    """Return a prompt that cannot be shortened."""
     return Prompt(0, lambda _: messages)
 
 
 def of_template(template: str, parts: Sequence[Part], **context: object) -> Prompt:
     """Return the prompt of a template; `parts` are its materials, the least relevant first.
 
-    The template learns from `left_out` how many steps each material lost.
+    The template can read from `left_out` how many steps each material lost.
     """
 
     def at(level: int) -> tuple[Message, ...]:
@@ -192,7 +193,7 @@ def of_template(template: str, parts: Sequence[Part], **context: object) -> Prom
 def entries(
     name: str, items: Sequence[T], keep_longest: Callable[[T], bool] = lambda _: False
 ) -> Part:
-    """Entries of a list go one by one, the first first; those to be kept longest at last."""
+    """Return a list as a part that loses its first entries first, `keep_longest` ones last."""
     order = sorted(range(len(items)), key=lambda i: (keep_longest(items[i]), i))
 
     def at(step: int) -> tuple[T, ...]:
@@ -203,12 +204,12 @@ def entries(
 
 
 def from_the_end(name: str, items: Sequence[T]) -> Part:
-    """Entries of a list go one by one, the last first."""
+    """Return a list as a part that loses its last entries first."""
     return Part(name, len(items), lambda step: tuple(items[: len(items) - step]))
 
 
 def lines_from_the_end(name: str, text: str) -> Part:
-    """Lines of a text go one by one, the last first; headings without entries go with them."""
+    """Return a text as a part that loses its last lines first; empty headings go with them."""
     lines = text.splitlines()
 
     def at(step: int) -> str:
@@ -223,7 +224,7 @@ def lines_from_the_end(name: str, text: str) -> Part:
 
 
 def tail(name: str, text: str) -> Part:
-    """The oldest half of a log's lines goes, and again, down to a few; then all of it."""
+    """Return a log as a part that loses its older half, again and again, and in the end all."""
     lines = text.splitlines()
     counts = [len(lines)]
     while counts[-1] > _LINES:
@@ -239,7 +240,7 @@ def tail(name: str, text: str) -> Part:
 
 
 def read_only_files(name: str, files: Mapping[str, str], editable: Sequence[str]) -> Part:
-    """Files that may not be edited go as a whole, the longest first; their names stay."""
+    """Return files as a part that loses read-only files, the longest first; their names stay."""
     droppable = [n for n in files if n not in editable and len(files[n]) > len(_FILE_GONE)]
     order = sorted(droppable, key=lambda n: (-len(files[n]), n))
 
@@ -251,7 +252,7 @@ def read_only_files(name: str, files: Mapping[str, str], editable: Sequence[str]
 
 
 def shortened(reply: str) -> tuple[str, ...]:
-    """Return a reply ever shorter, its beginning and its end; for an answer shown again."""
+    """Return versions of a reply to show again, ever shorter: its beginning and its end."""
     if not reply:
         return ("(empty)",)
     forms = [_ends(reply, size) for size in _SHOWN]
@@ -286,10 +287,10 @@ class Fitted(Record):
 class Window:
     """A model's context: its length in tokens, and how they are counted.
 
-    `context` bounds it where it is known (0: unknown); `ask` is called once for what the
-    server says, and again after a reply if it said nothing. The smaller of both counts, and
-    while neither is known every prompt goes out whole. `holds_schemas`: its server surely keeps
-    replies to their schemas, so that prompts need not show these.
+    `context` is the known length (0: unknown). `ask` is called once for the server's length, and
+    again if the call failed. The smaller one counts; while neither is known, every prompt is sent
+    whole. `holds_schemas`: the server is known to enforce schemas, so that prompts need not show
+    them.
     """
 
     def __init__(
@@ -306,20 +307,20 @@ class Window:
         self._ask = ask
 
     async def context(self) -> int:
-        """Return the context's length in tokens; 0 where nobody knows it."""
+        """Return the context's length in tokens; 0 if unknown."""
         if self._ask is not None:
             ask, self._ask = self._ask, None
             try:
                 self._bound(await ask())
-            except EndpointError:  # whoever asks the model itself will say so
+            except EndpointError:  # the request to the model itself will report it
                 self._ask = ask
         return self._context
 
     async def fit(self, prompt: Prompt, max_tokens: int, call: str) -> Fitted:
         """Return the prompt with as much of its material as fits beside the answer.
 
-        `max_tokens` are kept for the answer, at most half of the context; only where the
-        prompt cannot be made shorter the answer gets less, down to LEAST_ANSWER. Raises
+        `max_tokens` are reserved for the answer, at most half of the context. Only if the prompt
+        cannot be shortened further does the answer get less, down to LEAST_ANSWER. Raises
         ReplyError, which names `call` and what would be needed, where that is not enough.
         """
         context = await self.context()
@@ -341,20 +342,21 @@ class Window:
         return Fitted(messages=messages, max_tokens=min(max_tokens, context - size), level=level)
 
     async def fits(self, prompt: Prompt, max_tokens: int) -> bool:
-        """Whether the prompt fits beside an answer of `max_tokens` once all that may be left out
-        is; true where nobody knows the context.
+        """Return whether the prompt at its last level fits beside an answer of `max_tokens`.
+
+        The answer gets at most half of the context, as in `fit`. True if the context is unknown.
         """
         context = await self.context()
         kept = min(max_tokens, max(LEAST_ANSWER, context // 2))
         return not context or self._counter.count(prompt.at(prompt.levels)) + kept <= context
 
     def learn(self, messages: Sequence[Message], reply: ModelReply) -> None:
-        """Calibrate the counter by the server's counts, where it gave some."""
+        """Calibrate the counter by the server's counts, if it gave any."""
         if not reply.tokens_estimated:
             self._counter.learn(messages, reply.prompt_tokens)
 
     def refused(self, messages: Sequence[Message], error: ContextOverflow) -> None:
-        """Take note of what a server said when it refused a chat for its length."""
+        """Learn from a server's refusal of a chat that is too long."""
         if error.context:
             self._bound(error.context)
         if error.prompt_tokens:

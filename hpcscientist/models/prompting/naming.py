@@ -1,8 +1,8 @@
-"""Files, packages and data as models name them, held against a recipe's reference code.
+"""Reads files, packages and data as models name them, and checks them against reference code.
 
-Models fill a list with prose where they have nothing to name ("none", "no extra data", "the
-training set (already provided)"), and put words around a name. What is no name counts for
-nothing: an idea should not be set aside for how its estimate is worded.
+Models fill a list with prose when they have nothing to name ("none", "no extra data", "the training
+set (already provided)"), and put words around a name. Text that is no name is ignored: an idea
+should not be set aside for the wording of its estimate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _THERE = re.compile(
     r"\b(?:provided|existing|exists?|given|already|available|included|built-?in|same|unchanged|"
     r"generated|synthetic|synthesi[sz]ed|simulated|on[ -]the[ -]fly)\b"
 )
-# With one of these, "the labels, not provided" and "existing corpora, to be downloaded" are wants.
+# With one of these, "the labels, not provided" and "existing corpora, to be downloaded" are needs.
 _WANTED = re.compile(
     r"\b(?:not|never|nor|without|unavailable|missing|must|needs?|needed|requires?|required|"
     r"download\w*|external|extra|additional|further|other|beyond|larger)\b|n['’]t\b"
@@ -39,7 +39,7 @@ _WANTED = re.compile(
 def files(named: Iterable[str], reference: Iterable[str]) -> tuple[str, ...]:
     """Return the files in such texts as "`reference/experiment.py` (train)", each once.
 
-    A file is of a kind that the reference has: "np.random" is none.
+    A file must have an extension that the reference uses, which excludes "np.random".
     """
     kinds = {PurePosixPath(name).suffix for name in reference}
     found = (path for text in named for path in _FILE.findall(line(text, _LONGEST)))
@@ -56,10 +56,10 @@ def packages(named: Iterable[str]) -> tuple[str, ...]:
 
 
 def data(named: Iterable[str], reference: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the data that are named, each once, without those that are there.
+    """Return the data that are named and not there yet, each once.
 
-    These are files that the reference reads itself, and what is said to be provided, or made by
-    the code. Only a model can tell a name of data from a remark on it, so this errs both ways.
+    Left out are files that the reference reads itself, and data said to be provided or made by the
+    code. Only a model can tell the name of data from a remark on it, so errors occur both ways.
     """
     texts = dict.fromkeys(line(text, _LONGEST).strip(" `'\"") for text in named)
     return tuple(
@@ -76,17 +76,16 @@ def _is_read(text: str, reference: Mapping[str, str]) -> bool:
     return bool(names) and all(any(name in code for code in reference.values()) for name in names)
 
 
-# Ids as models write them, matched with those that they were shown.
+# Matches ids as models write them with the ids that they were shown.
 
-_AROUND = " \t\r\n[](){}<>`'\"*,;."  # models copy an id with the signs around it
+_AROUND = " \t\r\n[](){}<>`'\"*,;."  # models copy an id with the punctuation around it
 
 
 def found_ids(named: Iterable[str], shown: Iterable[str]) -> tuple[str, ...]:
     """Return the shown ids among those named, each once, in the order in which they are named.
 
-    An id that is named as it was shown is that one. Else the signs around it and then case do
-    not matter, all else does; of several that differ in no more, the first that was shown is
-    meant.
+    An exact match wins. Otherwise punctuation around the id is ignored, and then case too. If
+    several ids match, the one shown first is taken.
     """
     ids = tuple(shown)
     known = [(form, {form(name): name for name in reversed(ids)}) for form in _FORMS]

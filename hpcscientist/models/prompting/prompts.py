@@ -1,7 +1,8 @@
-"""Prompts are files: Jinja templates in the prompts/ of the stage that asks, rendered with strict
-undefined. What several stages share lies in this room's. No two have one name.
+"""Renders prompts from Jinja templates and makes quoted text safe for them.
 
-A rendered prompt is one user message: some chat templates refuse system messages.
+Templates are files in the prompts/ folder of the stage that asks; shared ones are in this package's
+prompts/. Names are unique, and undefined variables raise. A rendered prompt is one user message:
+some chat templates refuse system messages.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from hpcscientist.files.text import one_line, visible
 
 # Texts by strangers or by models, as prompts quote them: on one line, bounded and tamed.
 #
-# On one line a text cannot open a section of its own. What else could act on a model is taken
-# out: invisible and control characters, which can hide words from people, and the marks that chat
-# templates set between turns. Tokenizers find those marks inside a text, too, and would take
-# "<|im_start|>" in an abstract for the beginning of a turn; with a space in it, it is some
-# letters.
+# On one line, a text cannot open a section of its own. Anything else that could act on a model is
+# removed: invisible and control characters, which can hide words from people, and the marks that
+# chat templates set between turns. Tokenizers find those marks inside a text, too, and would read
+# "<|im_start|>" in an abstract as the beginning of a turn; with a space in it, it is plain text.
 
 # Marks with a bar (Qwen, Llama 3 and 4, Phi, Command-R, Granite, gpt-oss; DeepSeek's bar is
-# full-width) and with an underscore (Gemma, Baichuan, tool calls) are known by their form, also
-# such as nobody has seen yet. Brackets have so many other uses that the rest is known by name.
+# full-width) and with an underscore (Gemma, Baichuan, tool calls) are matched by their form, which
+# covers unknown ones too. Brackets have too many other uses, so the rest are matched by name.
 _NAMES = (
     r"bos|eos|pad|unk|sep|mask|sop|eop|eod|eot|turn|think|thinking|tools?|sys|inst|system|user|"
     r"assistant|human|image|img|video|audio|escape|unused\d+|seed:\w+"
@@ -43,7 +43,7 @@ _TURNS = re.compile(
 
 def line(text: str, limit: int) -> str:
     """Return a text as one line of at most `limit` characters; one that was cut ends in "…"."""
-    start = text[: 8 * limit + 1000]  # a text of a gigabyte is not copied about
+    start = text[: 8 * limit + 1000]  # avoids copies of a huge text
     shown = one_line(tame(start), None)
     if len(shown) <= limit and len(start) == len(text):
         return shown
@@ -51,9 +51,9 @@ def line(text: str, limit: int) -> str:
 
 
 def tame(text: str) -> str:
-    """Return a text without what only machines see; line breaks and tabs stay.
+    """Return a text without invisible characters and chat marks; line breaks and tabs stay.
 
-    Marks of a chat's turns get spaces within; nothing else is added, and words stay whole.
+    Marks of a chat's turns get a space inside; nothing else is added, and words stay whole.
     """
     return _TURNS.sub(lambda mark: mark.group() + " ", visible(text))
 
@@ -63,7 +63,7 @@ _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".sh": "sh", ".
 
 
 def render(template: str, **context: object) -> str:
-    """Render TEMPLATE.md.j2, wherever it lies.
+    """Render TEMPLATE.md.j2 from any prompts/ folder.
 
     Raises jinja2.UndefinedError when a name it uses is missing from `context`.
     """
@@ -87,7 +87,7 @@ def _environment() -> Environment:
         autoescape=False,  # the output is a prompt, never a page
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,  # what follows an include starts on a line of its own
+        keep_trailing_newline=True,  # text after an include starts on its own line
     )
     environment.filters["fence"] = fence
     environment.filters["tame"] = tame

@@ -1,8 +1,8 @@
-"""How nodes know that whoever ordered their plane lives: a number that goes on in a shared file.
+"""How nodes know that their plane's driver is alive: it keeps increasing a number in a shared file.
 
-A process that is killed outright says nothing, and what it started through `srun` or in a
-container stays for as long as its job or the machine does. So a plane's nodes end themselves once
-the number has stood still for long enough. No clocks of two machines are compared.
+A killed process sends no notice, and what it started through `srun` or in a container lasts as long
+as the job or the machine. So a plane's nodes end themselves once the number has not changed for
+long enough. Clocks of different machines are never compared.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.serving.order import ServingPaths
 
 BEAT_S = 5.0
-# The most that one look counts: a look that a slow file system held up is no long silence.
+# The most silence that one look adds: a look delayed by a slow file system proves no long silence.
 _LOOK_S = 5.0
 
 
 class Beat:
-    """Keeps the number going, by a thread of this process, from `start` to `stop`."""
+    """A thread that keeps increasing the number, from `start` to `stop`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,13 +32,13 @@ class Beat:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin. Raises OSError where the file cannot be written."""
+        """Start the thread. Raises OSError where the file cannot be written."""
         self._write(0)
         self._thread = threading.Thread(target=self._keep, daemon=True, name="plane's lease")
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and remove the file. Idempotent."""
+        """Stop, and remove the file. Idempotent."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -49,11 +49,11 @@ class Beat:
         number = 0
         while not self._over.wait(BEAT_S):
             number += 1
-            with contextlib.suppress(OSError):  # the next one may do better
+            with contextlib.suppress(OSError):  # the next write may succeed
                 self._write(number)
 
     def _write(self, number: int) -> None:
-        # In place: most full disks have room for it still, and on NFS whoever opens it sees it.
+        # Write in place: most full disks allow it, and on NFS a reader that opens the file sees it.
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(descriptor, f"{number:020}\n".encode(), 0)
@@ -62,7 +62,10 @@ class Beat:
 
 
 class Lease:
-    """What a node sees of it: over once nothing has changed for `lease_s`, look by look."""
+    """A node's view of the lease: over once the number has not changed for `lease_s`.
+
+    Silence is summed over the calls of `is_over`.
+    """
 
     def __init__(
         self, path: Path, lease_s: float, clock: Callable[[], float] = time.monotonic
@@ -72,7 +75,7 @@ class Lease:
         self._still, self._last = 0.0, clock()
 
     def is_over(self) -> bool:
-        """Look once more; tell whether whoever ordered this is gone."""
+        """Read the file once more; return whether the driver is gone."""
         try:
             seen = self._path.read_bytes()
         except OSError:
@@ -83,28 +86,28 @@ class Lease:
         return self._still > self._lease_s
 
 
-# What a plane waits for, as whoever follows it from elsewhere is told.
+# What a plane waits for, as reported to somebody who follows it from elsewhere.
 
-# Seconds: models may load for a quarter of an hour, and nothing changes meanwhile.
+# Seconds: models may load for a quarter of an hour without a change of state.
 AGAIN_S = 60.0
 _BYTES = 2000
 
 
 class PlaneNews:
-    """Tells each state of a plane once, and again every minute for as long as it lasts.
+    """Reports each state of a plane once, and again every minute while it lasts.
 
-    What stands there at first may be of an earlier plane: it is told only once ours is known to be
-    on its way, and never if that one was ready or had failed.
+    The first state found may belong to an earlier plane. It is reported only once our plane is
+    known to be starting, and never if it says that a plane was ready or had failed.
     """
 
     def __init__(self, paths: ServingPaths, clock: Callable[[], float]) -> None:
-        """`clock`: seconds."""
+        """Read the current state without reporting it. `clock` returns seconds."""
         self._paths, self._clock = paths, clock
         self._state = self._read()
         self._since = self._due = clock()
 
     def look(self, *, is_running: bool) -> str:
-        """Return what is to be told now, "" for nothing. `is_running`: whoever serves runs."""
+        """Return the message that is due now, "" for none. `is_running`: the serving job runs."""
         now, state = self._clock(), self._read()
         if state != self._state:
             self._state, self._since, self._due = state, now, now + AGAIN_S
@@ -121,10 +124,10 @@ class PlaneNews:
 
 
 def plane_state(paths: ServingPaths) -> str:
-    """Return what a plane says of itself in a line; "" where there is none."""
+    """Return a plane's own state as one line; "" if there is none."""
     return one_line(read_tail(paths.state, _BYTES).strip())
 
 
 def is_over(state: str) -> bool:
-    """Whether a plane that says so waits for nothing: it answers, or it failed."""
+    """Return whether a plane in this state waits for nothing: it answers, or it failed."""
     return state == "ready" or state.startswith("failed")

@@ -1,4 +1,7 @@
-"""What a plane is to serve, where and how. Written by who starts it, read on every node."""
+"""The order of a plane: what it serves, where and how; and the files in the plane's folder.
+
+The driver writes the order, and every node reads it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from hpcscientist.records.base import Record
 
 
 class ServedModel(Record):
-    """One model. `name` is what clients ask for; `bundle` what a worker of its engine takes.
+    """One model. `name` is what clients ask for; `bundle` is Ray's resources for a worker.
 
     `workers` is the number of an engine's workers (tensor times pipeline parallelism),
-    `within_node` whether all of them must lie on one node. `at_once`: how many requests all its
-    replicas together answer without loss to each other.
+    `within_node` whether all of them must be on one node. `at_once` is how many requests all its
+    replicas together answer without slowing each other down.
     """
 
     name: str
@@ -30,14 +33,14 @@ class ServedModel(Record):
 
 
 class Order(Record):
-    """A plane. Sizes in bytes, times in seconds.
+    """The order of a plane. Sizes in bytes, times in seconds.
 
-    `nonce` tells the endpoint of this start from that of an earlier one. `nodes` are host
-    names, the head first, `head` its numeric address. `cpus` are Ray's logical CPUs a node:
-    more than cores, because Ray counts one for each replica and each worker of an engine.
-    `owner` names the plane in its temporary folders. `gpus` are the first of each node;
-    `memory_mb` is what engines take of a node's memory at most, in MiB. Nodes end by themselves
-    once they have seen nothing of who ordered it for `lease_s`.
+    `nonce` distinguishes the endpoint of this start from that of an earlier one. `nodes` are host
+    names, the head first; `head` is its numeric address. `cpus` are Ray's logical CPUs a node: more
+    than cores, because Ray counts one for each replica and each worker of an engine. `owner` names
+    the plane in its temporary folders. `gpus` is the number of GPUs a node; the plane uses the
+    first of each. `memory_mb` is the most that engines take of a node's memory, in MiB. Nodes end
+    by themselves once the driver has shown no sign of life for `lease_s`.
     """
 
     nonce: str
@@ -67,15 +70,17 @@ class Order(Record):
 
 
 class Address(Record):
-    """Where one replica of a model answers. `url` is of its node, and ends in /v1."""
+    """Where one replica of a model answers. `url` names its node, and ends in /v1."""
 
     model: str
     url: str
 
 
 class Endpoint(Record):
-    """Where models answer: all of them at `url`, on each node's own loopback address, and each of
-    the `replicas` that answer now by itself.
+    """Where models answer.
+
+    All of them answer at `url`, on each node's own loopback address. `replicas` lists the address
+    of each replica that answers now.
     """
 
     nonce: str
@@ -88,10 +93,10 @@ class Endpoint(Record):
     started: float
 
 
-# The folder of a model plane: what the plane, its nodes and its clients tell each other.
+# The folder of a model plane: files through which the plane, its nodes and its clients communicate.
 #
-# It lies in the run directory, on a file system that every node sees. Nothing secret stands in it
-# but the three files of mode 0600.
+# It lies in the run directory, on a file system that every node sees. Only the three files of mode
+# 0600 are secret.
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,32 +107,32 @@ class ServingPaths:
 
     @property
     def key(self) -> Path:
-        """What clients of the endpoint must show. Mode 0600."""
+        """The key that clients of the endpoint must send. Mode 0600."""
         return self.root / "key"
 
     @property
     def token(self) -> Path:
-        """What the processes of its Ray cluster must show each other. Mode 0600."""
+        """The token that processes of the Ray cluster must send each other. Mode 0600."""
         return self.root / "token"
 
     @property
     def certificate(self) -> Path:
-        """What shows the servers of a plane of several nodes to be its own."""
+        """The certificate that identifies the servers of a plane of several nodes."""
         return self.root / "certificate.pem"
 
     @property
     def certificate_key(self) -> Path:
-        """What only these servers have. Mode 0600."""
+        """The private key of the certificate. Mode 0600."""
         return self.root / "certificate.key"
 
     @property
     def order(self) -> Path:
-        """What is to be served, where and how; written anew at each start."""
+        """What to serve, where and how; written anew at each start."""
         return self.root / "order.json"
 
     @property
     def endpoint(self) -> Path:
-        """Where the models answer; it exists from the moment they do."""
+        """Where the models answer; the file exists as soon as they do."""
         return self.root / "endpoint.json"
 
     @property
@@ -137,40 +142,43 @@ class ServingPaths:
 
     @property
     def request(self) -> Path:
-        """What `hpcsci serve` was asked for; a plane beside a campaign has none."""
+        """The arguments of `hpcsci serve`; a plane beside a campaign has no such file."""
         return self.root / "request.json"
 
     @property
     def lock(self) -> Path:
-        """Who serves from this folder, where `hpcsci serve` does."""
+        """The lock of the `hpcsci serve` that serves from this folder."""
         return self.root / ".driver"
 
     def stop(self, nonce: str) -> Path:
-        """Its existence asks every node of one start to end; a step cannot be told otherwise."""
+        """Return the file whose existence asks every node of one start to end.
+
+        There is no other way to notify a Slurm step.
+        """
         return self.root / f"stop-{nonce}"
 
     def lease(self, nonce: str) -> Path:
-        """What shows every node of one start that whoever ordered it lives."""
+        """Return the file that shows every node of one start that the driver is alive."""
         return self.root / f"lease-{nonce}"
 
     def is_stopped(self, nonce: str) -> bool:
-        """Tell whether one start was asked to end.
+        """Return whether one start was asked to end.
 
-        The folder is listed: NFS may remember for a minute that a file is not there, but asks
-        anew whenever a folder is opened.
+        Lists the folder: NFS may cache for a minute that a file does not exist, but asks the server
+        whenever a folder is opened.
         """
         wanted = self.stop(nonce).name
         return any(entry == wanted for entry in os.listdir(self.root))  # noqa: PTH208 (see above)
 
     @property
     def logs(self) -> Path:
-        """Logs, one file a node, and Ray's own of a start that failed."""
+        """Logs: one file a node, and Ray's own logs of a failed start."""
         return self.root / "logs"
 
     def log(self, node: str) -> Path:
-        """What a node's processes printed."""
+        """Return the file with the output of a node's processes."""
         return self.logs / f"{node}.log"
 
     def job_log(self, job_id: str) -> Path:
-        """What the job printed that serves from this folder."""
+        """Return the file with the output of the job that serves from this folder."""
         return self.logs / f"job-{job_id}.log"

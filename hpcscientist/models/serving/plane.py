@@ -1,4 +1,4 @@
-"""A model plane as its driver sees it: started, watched, and ended with all that belongs to it."""
+"""A model plane as its driver sees it: starts it, watches it, and ends all its processes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from hpcscientist.models.serving.steps import Steps
 from hpcscientist.ports import Tell
 
 _POLL_S = 0.5
-_SILENCE_S = 30.0  # after which it is said again what a start is at
-_BLOCKS = 8  # of ports that are tried
+_SILENCE_S = 30.0  # after which the state of a start is reported again
+_BLOCKS = 8  # blocks of ports that are tried
 _LOG_TAIL = 4096
-END_S = 90.0  # a node's: until it hears of it, Ray's processes, its folder
+END_S = 90.0  # for one node: to notice the stop, end Ray's processes, delete its folder
 _RESTARTS = 5  # of one node's Ray
 _PAUSE_S = 5.0
 
@@ -45,7 +45,7 @@ class Launcher:
     image: Image | None = None
 
     def interpreter(self, *folders: Path) -> tuple[str, ...]:
-        """Return the words that start the interpreter, which sees these folders.
+        """Return the command that starts the interpreter with access to these folders.
 
         Raises ServingError.
         """
@@ -53,7 +53,7 @@ class Launcher:
         return (*prefix, *interpreter.words(self.python))
 
     def command(self, order: Order, role: str) -> list[str]:
-        """Return what serves one node. Raises ServingError."""
+        """Return the command that serves one node. Raises ServingError."""
         models = [path for model in order.models for path in seen(Path(model.folder))]
         python = self.interpreter(order.folder, *models)
         return [*python, "-P", "-m", agent.MODULE, str(ServingPaths(order.folder).order), role]
@@ -63,7 +63,7 @@ class Plane:
     """One start of a plane, in one allocation. Use it as a context manager, or `close` it."""
 
     def __init__(self, order: Order, launcher: Launcher, number: int, tell: Tell) -> None:
-        """`number`: the job's, or a process id; the ports follow from it."""
+        """Prepare a start. `number` is the job's or a process id; the ports follow from it."""
         self._order, self._launcher, self._number, self._tell = order, launcher, number, tell
         self._paths = ServingPaths(order.folder)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -83,7 +83,7 @@ class Plane:
 
     @property
     def order(self) -> Order:
-        """What it serves, and by which ports at last."""
+        """The order that is served, with the ports of the latest attempt."""
         return self._order
 
     @property
@@ -92,9 +92,9 @@ class Plane:
         return self._lost
 
     def start(self, check: Callable[[], None] = lambda: None) -> Endpoint:
-        """Start it and wait until every model has answered once. Raises ServingError.
+        """Start the plane and wait until every model has answered once. Raises ServingError.
 
-        `check` is called while that takes: what it raises ends the wait and is passed on.
+        `check` is called during the wait; an exception from it ends the wait and propagates.
         """
         endpoint = self._started(check)
         self._go(self._keep)
@@ -118,7 +118,7 @@ class Plane:
             ) from error
 
     def begin(self) -> Future[Endpoint]:
-        """Start it while the caller goes on; the future holds what `start` returns or raises."""
+        """Start the plane in the background; the future holds what `start` returns or raises."""
         answers: Future[Endpoint] = Future()
 
         def run() -> None:
@@ -134,9 +134,9 @@ class Plane:
         return answers
 
     def _go(self, work: Callable[[], None]) -> None:
-        """Do work in a thread that lasts until the nodes have ended.
+        """Run `work` in a thread that lasts until the nodes have ended.
 
-        To Linux a thread is the parent of what it starts, and nodes end with their parent.
+        To Linux a thread is the parent of the processes it starts, and nodes end with their parent.
         """
 
         def run() -> None:
@@ -154,14 +154,14 @@ class Plane:
             raise Interrupted("the plane was ended before it answered")
 
     def close(self) -> None:
-        """End every process of it, on every node, also while it starts. Idempotent."""
+        """End all its processes, on every node, even during the start. Idempotent."""
         self._closing.set()
         if self._watcher is not None:
             self._idle.wait()
         self._end()
         self._ended.set()
         endpoint = read_endpoint(self._paths)
-        if endpoint is not None and endpoint.nonce == self._order.nonce:  # and not a later one's
+        if endpoint is not None and endpoint.nonce == self._order.nonce:  # not a later plane's
             self._paths.endpoint.unlink(missing_ok=True)
 
     def _prepare(self) -> None:
@@ -171,12 +171,12 @@ class Plane:
         secrets.make(self._paths.token)
 
     def _attempt(self, attempt: int, check: Callable[[], None]) -> Endpoint | None:
-        """Start with one block of ports; None where one of them is another's."""
+        """Start with one block of ports; return None if one of them is taken."""
         self._paths.endpoint.unlink(missing_ok=True)
         count = len(self._order.nodes)
         write_text(self._paths.state, f"starting Ray on {count} node{'s' * (count > 1)}\n")
         given = ports.block(self._number, attempt)
-        # A nonce of its own: what the last attempt was told is not meant for this one.
+        # Each attempt has its own nonce: a stop file of the last attempt must not end this one.
         nonce = f"{self._order.nonce.partition('-')[0]}-{attempt}"
         self._order = self._order.model_copy(update={"ports": given, "nonce": nonce})
         write_atomic(self._paths.order, self._order.model_dump_json(indent=2).encode() + b"\n")
@@ -227,13 +227,13 @@ class Plane:
         )
 
     def _keep(self) -> None:
-        """See what has ended: the head's end is the plane's, another node's Ray starts again."""
+        """Watch the nodes: the head's end is the plane's end; Ray on another node is restarted."""
         head, *others = self._order.nodes
         while not self._closing.wait(_POLL_S):
             status = self._running[head].poll()
             if status is not None:
                 self._lost = f"the model plane ended on {head} (status {status})"
-                with contextlib.suppress(OSError):  # a log that cannot be read, a closed terminal
+                with contextlib.suppress(OSError):  # an unreadable log, a closed terminal
                     self._lost = self._why(head, status, "")
                     self._tell(self._lost)
                 return
@@ -242,7 +242,7 @@ class Plane:
                     self._again(name)
 
     def _again(self, name: str) -> None:
-        """Start a node that is lost, some time after that was seen first."""
+        """Restart a lost node once a pause has passed since its loss was noticed."""
         due = self._due.get(name)
         if due is not None:
             if time.monotonic() >= due:
@@ -255,9 +255,9 @@ class Plane:
             return
         self._restarts[name] = done + 1
         last = ", for the last time" if done + 1 == _RESTARTS else ""
-        with contextlib.suppress(OSError):  # whoever listened has gone; the plane goes on
+        with contextlib.suppress(OSError):  # nobody reads the messages any more; the plane goes on
             self._tell(f"model plane: node {name} was lost; starting it again{last}")
-        # Nobody waits here: the head is to be seen meanwhile.
+        # Do not sleep here: the head must be watched meanwhile.
         self._due[name] = time.monotonic() + _PAUSE_S * 2**done
 
     def _end(self) -> None:
@@ -281,7 +281,7 @@ class Plane:
 
 
 def _nothing(process: subprocess.Popen[bytes]) -> None:
-    """Ask no more than the stop file does."""
+    """Do nothing: the stop file alone asks the process to end."""
 
 
 def read_endpoint(paths: ServingPaths) -> Endpoint | None:

@@ -1,7 +1,7 @@
 """The ports of a plane: the same on each of its nodes, derived from the job's number.
 
-So the planes of two jobs of one user that share a node do not meet; where another program has
-a port, the next block is tried.
+So the planes of two jobs of one user on a shared node do not collide. If another program uses a
+port, the next block is tried.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterable
 
 from hpcscientist.records.base import Record
 
-# Below where Linux hands out ports by itself (32768), above the ones with names.
+# Below the range that Linux assigns by itself (32768 up), above the well-known ports.
 _FIRST, _LAST, _BLOCK = 20_000, 32_000, 16
-_STRIDE = 257  # blocks; without a common divisor with their number, so all are reached
+_STRIDE = 257  # blocks; coprime to their number, so all are reached
 
 
 class Ports(Record):
     """Ports of one plane. `http` is bound to each node's loopback address, the others are Ray's.
 
-    At `claim` nobody listens: each node's process has it (`hold`) for as long as it serves.
+    Nothing listens at `claim`: each node's process holds it (`hold`) for as long as it serves.
     """
 
     gcs: int
@@ -39,7 +39,7 @@ class Ports(Record):
 
 
 def block(number: int, attempt: int = 0) -> Ports:
-    """Return the ports for a job's number (or a process id); another block each attempt."""
+    """Return the ports for a job's number (or a process id); another block for each attempt."""
     blocks = (_LAST - _FIRST) // _BLOCK
     start = _FIRST + (number + attempt * _STRIDE) % blocks * _BLOCK
     names = Ports.model_fields
@@ -53,10 +53,10 @@ def taken(wanted: Iterable[int], addresses: Iterable[str]) -> list[int]:
 
 
 def hold(port: int) -> socket.socket | None:
-    """Take a port of this machine's loopback address; None where another has it.
+    """Bind a port of this machine's loopback address; return None if it is taken.
 
-    It is free again once the socket is closed. Of two planes that begin with one block at once,
-    which both find free, only one gets it.
+    The port is free again once the socket is closed. If two planes start with the same block at
+    once and both find it free, only one gets this port.
     """
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

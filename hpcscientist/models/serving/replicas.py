@@ -1,4 +1,4 @@
-"""Where the replicas of a plane answer now, as its endpoint file says."""
+"""Reads from a plane's endpoint file where its replicas answer now, and opens clients for them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
 
-_LOOK_S = 1.0  # a replica that was lost answers at another port when it is back
+_LOOK_S = 1.0  # a lost replica answers at another port once it is back
 
 
 class Replicas:
-    """What a plane's endpoint file says, looked at again once a second where it has changed."""
+    """A plane's endpoint file, checked for changes once a second."""
 
     def __init__(self, paths: ServingPaths, clock: Callable[[], float] = time.monotonic) -> None:
         self._paths, self._clock = paths, clock
@@ -34,12 +34,12 @@ class Replicas:
         return tuple(one.url for one in endpoint.replicas if one.model == name) if endpoint else ()
 
     def contexts(self) -> dict[str, int]:
-        """Return the models that are served, with the context of each in tokens; {} of none."""
+        """Return the context in tokens of each served model, by name; {} if none is served."""
         endpoint = self._now()
         return endpoint.contexts if endpoint else {}
 
     def believed(self) -> ssl.SSLContext:
-        """Return what tells the plane's own servers from others. Raises OSError."""
+        """Return a context that trusts only the plane's own servers. Raises OSError."""
         if self._believed is None:
             self._believed = secrets.believed(self._paths)
         return self._believed
@@ -47,7 +47,7 @@ class Replicas:
     def _now(self) -> Endpoint | None:
         if self._clock() >= self._next:
             self._next = self._clock() + _LOOK_S
-            with contextlib.suppress(OSError):  # the last that was seen is likely still true
+            with contextlib.suppress(OSError):  # keep the last content, which is likely still true
                 found = self._paths.endpoint.stat()
                 seen = (found.st_mtime_ns, found.st_ino)
                 if seen != self._seen:
@@ -55,13 +55,13 @@ class Replicas:
         return self._endpoint
 
 
-# A client of a plane's own models, which asks their replicas without anything in between.
+# A client of a plane's own models, which connects to their replicas directly.
 
 
 def open_served(
     paths: ServingPaths, endpoint: Endpoint, name: str, settings: ClientSettings
 ) -> OpenAIModel:
-    """Return what asks a model of a plane that answers. Raises ServingError, OSError."""
+    """Return a client for a model of a running plane. Raises ServingError, OSError."""
     replicas = Replicas(paths)
     exchange = Exchange(
         endpoint.url,
@@ -75,9 +75,9 @@ def open_served(
 
 
 def _require_own(url: str) -> None:
-    """Raise EndpointError where a port of this machine is another user's."""
+    """Raise EndpointError if another user listens at a port of this machine."""
     if url.startswith("https:"):
-        return  # the certificate tells
+        return  # the certificate identifies the server
     try:
         secrets.require_own(url)
     except ServingError as error:

@@ -1,4 +1,4 @@
-"""Secrets in files that nobody else can read."""
+"""Creates and reads a plane's secrets, and checks that they go to its own servers only."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _BYTES = 32
 
 
 def make(path: Path) -> None:
-    """Put a random secret into a file of mode 0600; one that is there already stays.
+    """Write a random secret into a file of mode 0600, unless the file exists.
 
-    Raises ServingError where it is another's or others can read it.
+    Raises ServingError if another user owns the file or others can read it.
     """
     if path.exists():
         read(path)
         return
-    # Whole or not at all: half a secret would stop every later start.
+    # Whole or not at all: half a secret would make every later start fail.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -35,7 +35,7 @@ def make(path: Path) -> None:
             file.write(secrets.token_hex(_BYTES))
             file.flush()
             os.fsync(descriptor)
-        with contextlib.suppress(FileExistsError):  # of two that start at once, the first stays
+        with contextlib.suppress(FileExistsError):  # if two start at once, the first secret stays
             os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -62,10 +62,10 @@ def read(path: Path) -> str:
 
 
 def believed(paths: ServingPaths) -> ssl.SSLContext:
-    """Return what tells a plane's own servers on other nodes from whoever else has their ports.
+    """Return a context that trusts only the plane's own servers on other nodes. Raises OSError.
 
-    They show the certificate that the plane made for itself, whatever their addresses are. Raises
-    OSError.
+    They present the certificate that the plane created for itself, whatever their addresses. Any
+    other program that listens at their ports is rejected.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -74,10 +74,10 @@ def believed(paths: ServingPaths) -> ssl.SSLContext:
 
 
 def require_own(url: str) -> None:
-    """See that no other user's process would be shown the key at a URL of the loopback address.
+    """Check that the key at a loopback URL would go to no other user's process.
 
-    Any user of a node may listen at a port that is free, such as one whose plane has ended or has
-    not begun. Raises ServingError.
+    Any user of a node may listen at a free port, such as that of a plane that has ended or not
+    begun. Raises ServingError.
     """
     port = urlsplit(url).port or 80
     others = listeners.users(port) - {os.geteuid()}

@@ -1,4 +1,4 @@
-"""Starting a plane's processes on its nodes: as steps of a Slurm allocation, or on this machine."""
+"""Starts a plane's processes on its nodes: as steps of a Slurm allocation, or on this machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Protocol
 
 
 class Steps(Protocol):
-    """Starts a command on a node, its output appended to a log.
+    """Starts a command on a node and appends its output to a log.
 
-    Obligations: the process that is returned lasts as long as the command does on its node, and
-    terminating it ends the command.
+    Obligations: the returned process lasts as long as the command runs on its node, and terminating
+    it ends the command.
     """
 
     def start(self, node: str, command: list[str], log: Path) -> subprocess.Popen[bytes]:
@@ -23,16 +23,19 @@ class Steps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalSteps:
-    """All nodes are this machine."""
+    """Runs every node's command on this machine."""
 
     def start(self, node: str, command: list[str], log: Path) -> subprocess.Popen[bytes]:
-        """Start a command here, out of reach of the terminal's Ctrl-C: who drives ends it."""
+        """Start a command here, in its own session, so that Ctrl-C does not reach it.
+
+        The driver ends it.
+        """
         return _start(command, log, dict(os.environ))
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmSteps:
-    """Steps of a job. `cpus` is what each gets of its node, `gres` the GPUs, "" for none."""
+    """Steps of a job. `cpus` is what each gets of its node; `gres` are the GPUs, "" for none."""
 
     job_id: str
     cpus: int
@@ -45,8 +48,8 @@ class SlurmSteps:
     def srun(self, node: str) -> list[str]:
         """Return the beginning of the command line.
 
-        Steps overlap: the driver's own batch step lies on the head's node, and trials may run as
-        steps too. `--mem=0` is all that the job has on a node.
+        Steps overlap: the driver's own batch step runs on the head's node, and trials may run as
+        steps too. `--mem=0` means all memory that the job has on a node.
         """
         gres = [f"--gres={self.gres}"] if self.gres else []
         return [

@@ -1,1 +1,1 @@
-"""Is all there that serving needs: weights, tokenizer, engine, image?"""
+"""Checks that everything serving needs is there: weights, tokenizer, engine, image."""

@@ -1,8 +1,8 @@
-"""The engine in an image: the Apptainer command, what it sees of the node, and which variables.
+"""An engine in an image: the Apptainer command, its view of the node, and its variables.
 
-The container starts with an environment of its own, because what a user's shell has set for other
-Pythons and libraries does not fit the image's. What says which devices and networks are ours goes
-along by name; it is read on the node, where Slurm sets it for each step.
+The container starts with a clean environment, because variables that a user's shell sets for other
+Pythons and libraries do not fit the image. Variables that select devices and networks are passed by
+name. They are read on the node, where Slurm sets them for each step.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CARRIED = (
     *("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_P2P_DISABLE"),
     *("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES"),
 )
-# Not by --env, which splits values at commas, and GPUs are listed with them.
-# The home that the image sees may hold the user's own packages, another torch among them.
+# --env is not used because it splits values at commas, which separate GPUs.
+# The home seen from the image may hold the user's own packages, such as another torch.
 _SHELL = (
     "export APPTAINERENV_PYTHONNOUSERSITE=1; "
     "for name in {names}; do "
@@ -37,9 +37,9 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image in which engines run. `nvidia`: with the driver's libraries of the node.
+    """An image in which engines run. `nvidia`: bind the node's driver libraries.
 
-    `scratch` is the site's folder on each node's disk, `$VARIABLES` and all.
+    `scratch` is the site's folder on each node's disk, with `$VARIABLES` unexpanded.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Image:
     scratch: str = ""
 
     def prefix(self, folders: Iterable[Path] = ()) -> tuple[str, ...]:
-        """Return what stands before a command in the image, which sees these folders too.
+        """Return the words before a command to run it in the image, with access to these folders.
 
         Raises ServingError for a folder that Apptainer cannot bind.
         """
@@ -71,7 +71,7 @@ class Image:
 
 
 def seen(folder: Path) -> list[Path]:
-    """Return a model's folder, and those that its files are linked from (a hub's cache)."""
+    """Return a model's folder, and the folders that its files link to (a hub's cache)."""
     found = [folder]
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.is_symlink():

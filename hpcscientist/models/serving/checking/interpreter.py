@@ -1,4 +1,4 @@
-"""Ask the interpreter that will serve whether it can: vLLM and Ray there, architecture known."""
+"""Asks the serving interpreter whether it has vLLM and Ray, and knows a model's architecture."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
 
 INSTALL = "pip install 'hpcscientist[serving]' there, or set python in the site profile's [serving]"
-# vLLM and Ray as they were tried together: the models of campaigns, and single requests. Ray need
-# not be the release whose LLM part pins a vLLM, for that part is not used.
+# Releases of vLLM and Ray that were tested together: the models of campaigns, and single requests.
+# Ray's LLM part, which pins a vLLM, is not used, so Ray need not be that release.
 TRIED = (("0.32", "2.60"), ("0.32", "2.50"), ("0.29", "2.60"))
 _ASK_S = 300.0  # vLLM's first import from a slow file system takes minutes
 _QUIET = {
@@ -39,11 +39,11 @@ _ANSWERS: dict[tuple[str, tuple[str, ...]], Engine] = {}
 
 
 class Engine(Record):
-    """What an interpreter has. Versions, "" where there is none.
+    """What an interpreter has. Versions are "" if missing.
 
-    `known`: the engine can run the architecture; `writes`: which then writes text. `lacks`: modules
-    that serving needs and does not find there. `config` is what the engine reads in config.json of
-    the model that writes text, empty where it reads none.
+    `known`: the engine can run the architecture. `writes`: the architecture generates text.
+    `lacks`: modules that serving needs and that are missing. `config`: what the engine reads from
+    config.json for the text model, empty if it reads nothing.
     """
 
     python: str
@@ -57,9 +57,9 @@ class Engine(Record):
 
 
 def words(python: str) -> tuple[str, ...]:
-    """Return how an interpreter is started: a file, or a command as a shell would read it.
+    """Return the command that starts an interpreter: a file, or words split as in a shell.
 
-    Raises ServingError where it is neither.
+    Raises ServingError if it is neither.
     """
     with contextlib.suppress(OSError):  # a command may be longer than a path can be
         if Path(python).is_file():  # whatever characters its path has
@@ -76,7 +76,7 @@ def words(python: str) -> tuple[str, ...]:
 
 
 def command(site: Site) -> tuple[str, ...]:
-    """Return how the serving interpreter is started: in its image, or the site's, or this one.
+    """Return the command of the serving interpreter: in its image, or the site's, or this one.
 
     Raises ServingError.
     """
@@ -88,7 +88,7 @@ def command(site: Site) -> tuple[str, ...]:
 
 
 def image_of(site: Site) -> Image | None:
-    """Return the image that the engine runs in at a site; None where it runs beside us."""
+    """Return the image that the engine runs in at a site; None if it runs without one."""
     if not site.serving.image:
         return None
     nvidia = bool(site.controller.gpus or shutil.which("nvidia-smi"))
@@ -96,17 +96,16 @@ def image_of(site: Site) -> Image | None:
 
 
 def said(python: Sequence[str]) -> str:
-    """Return the words that start an interpreter as people are to read them."""
+    """Return the command that starts an interpreter, as text for people."""
     listed = list(python)
     return " ".join(listed[listed.index(APPTAINER) :] if APPTAINER in listed else listed)
 
 
 def ask(folder: Path, python: Sequence[str], timeout_s: float = _ASK_S) -> Engine:
-    """Return what the serving interpreter has, and makes of a model's config.json; `fault` says why
-    nothing is known.
+    """Return what the serving interpreter has, and what it reads from a model's config.json.
 
-    It is given no network to use and no GPU. It takes as long as importing vLLM does; what was
-    asked before in this process is known.
+    `fault` says why nothing is known. The interpreter gets no network and no GPU. This takes as
+    long as importing vLLM; answers are cached in this process.
     """
     config = weights.read_config(folder)
     asked = config, tuple(python)
@@ -118,7 +117,7 @@ def ask(folder: Path, python: Sequence[str], timeout_s: float = _ASK_S) -> Engin
 def _ask(config: str, python: Sequence[str], timeout_s: float) -> Engine:
     source = Path(supported.__file__).read_text(encoding="utf-8")
     try:
-        # To import torch and vLLM makes folders among temporary files, and leaves them there.
+        # Importing torch and vLLM leaves folders among the temporary files.
         with tempfile.TemporaryDirectory(prefix="hpcsci-ask-", ignore_cleanup_errors=True) as own:
             done = subprocess.run(
                 [*python, "-c", source, weights.architecture(config)],
@@ -143,7 +142,7 @@ def _ask(config: str, python: Sequence[str], timeout_s: float) -> Engine:
 
 
 def is_tried(engine: Engine) -> bool:
-    """Tell whether these releases of vLLM and Ray were tried together."""
+    """Return whether these releases of vLLM and Ray were tested together."""
     return any(
         f"{engine.vllm}.".startswith(f"{vllm}.") and f"{engine.ray}.".startswith(f"{ray}.")
         for vllm, ray in TRIED
@@ -151,12 +150,12 @@ def is_tried(engine: Engine) -> bool:
 
 
 def tried() -> str:
-    """Return which releases were tried together, in words."""
+    """Return the releases that were tested together, as text."""
     return ", ".join(f"vLLM {vllm} with Ray {ray}" for vllm, ray in TRIED)
 
 
 def reason(folder: Path, python: Sequence[str], engine: Engine) -> str | None:
-    """Return what an answer of `ask` means: why it cannot serve a model, or None."""
+    """Return why an interpreter that answered so cannot serve a model, or None if it can."""
     architecture = weights.architecture(weights.read_config(folder))
     where = said(python)
     if engine.fault or not engine.vllm:

@@ -1,8 +1,8 @@
-"""A model's shape, from its config.json: what decides how much memory serving it takes.
+"""A model's shape, from its config.json: the numbers that decide how much memory serving takes.
 
-Names of keys and the derived context follow vLLM's `transformers_utils/
-model_arch_config_convertor.py` and `config/model.py` (0.32), and the configuration classes of
-transformers where vLLM asks those.
+Names of keys and the derived context follow vLLM's
+`transformers_utils/model_arch_config_convertor.py` and `config/model.py` (0.32), and the
+configuration classes of transformers where vLLM uses those.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, TypeGuard
 
 from hpcscientist.records.base import Record
 
-# What the configuration classes of transformers fill in where published models say nothing.
+# Defaults from the configuration classes of transformers, for published models that omit values.
 #
-# These are the text models of larger ones, whose config.json tells only what differs. The engine
-# knows them all; this is for where there is none to ask.
+# These are the text models of larger ones, whose config.json gives only what differs. The engine
+# knows them all; this table is for machines without an engine to ask.
 
 _LLAMA = {
     "vocab_size": 32_000,
@@ -79,15 +79,15 @@ _CONTEXT = (
     "max_seq_length",
     "seq_len",
 )
-# What these say of the context is in max_position_embeddings already.
+# With these scalings, max_position_embeddings is the scaled context already.
 _SCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
-# These have a rank and whole keys and values in their cache all the same.
+# These have a rank, but whole keys and values in their cache.
 _NOT_LATENT = ("minicpm3",)
 _TWICE = ("longcat_flash",)  # two attentions a layer
-_ALL_WINDOWS = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2")  # every layer sees one
+_ALL_WINDOWS = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2")  # in every layer
 _BESIDE = ("falcon_h1",)  # attention beside a state in every layer
-_ALONE = ("mamba", "rwkv", "xlstm")  # no layer of these has attention; no heads are said
-# Parts of the words for layers, and what such a layer keeps; the first that is found counts.
+_ALONE = ("mamba", "rwkv", "xlstm")  # no layer has attention, and no heads are given
+# Parts of the words for layers, and what such a layer keeps; the first match counts.
 _KEEPS = (
     *((part, "state") for part in ("linear", "mamba", "conv", "recurrent", "ssm", "kda", "rwkv")),
     *((part, "window") for part in ("sliding", "swa")),
@@ -95,7 +95,7 @@ _KEEPS = (
     *((part, "") for part in ("mlp", "moe", "none")),
 )
 _LETTERS = {"M": "state", "*": "all", "-": "", "E": ""}  # of Nemotron-H's pattern
-# Of a state: how wide it is (products), how deep, and over how many tokens it is convolved.
+# Of a state: its width (products of keys), its depth, and the tokens that its convolution covers.
 _WIDE = (
     *(("linear_num_value_heads", "linear_value_head_dim"), ("mamba_num_heads", "mamba_head_dim")),
     *(("mamba_n_heads", "mamba_d_head"), ("n_mamba_heads", "mamba_headdim")),
@@ -113,11 +113,11 @@ _KERNEL = (
 
 
 class LayerCache(Record):
-    """What one layer keeps of a sequence in the KV cache, in numbers.
+    """The numbers that one layer keeps of a sequence in the KV cache.
 
-    Of each token `heads` times `size`, which is a head's key and value together, or the one latent
-    vector of MLA; of the last `window` tokens alone where that is not 0. `state` has a fixed size,
-    of which this is an upper bound.
+    For each token these are `heads` times `size`; `size` is a head's key and value together, or the
+    one latent vector of MLA. If `window` is not 0, only the last `window` tokens are kept. `state`
+    has a fixed size, of which this is an upper bound.
     """
 
     heads: int = 0
@@ -127,13 +127,13 @@ class LayerCache(Record):
 
 
 class Shape(Record):
-    """Counts of a decoder; `context` in tokens, 0 where the model sets no limit.
+    """Counts of a decoder; `context` in tokens, 0 if the model sets no limit.
 
-    `caches` are those of its layers, in their order. `inner` is the widest of a layer,
-    `expert_inner` that of one of its experts; 0 where there are none, or where they are as wide as
-    `inner`. `heads`, which tensor parallelism divides, is 0 where no layer has attention.
-    `kv_bits` is the size of a number in the KV cache where the weights come with scales for that,
-    and 0 where it is the engine's dtype.
+    `caches` has an entry for each layer, in order. `inner` is the widest inner width of a layer,
+    `expert_inner` that of one expert; 0 if there are no experts, or if they are as wide as `inner`.
+    `heads`, which tensor parallelism divides, is 0 if no layer has attention. `kv_bits` is the size
+    of a number in the KV cache if the weights come with scales for it, and 0 if it is the engine's
+    dtype.
     """
 
     architecture: str
@@ -158,9 +158,9 @@ class Shape(Record):
 def read_shape(
     config: Mapping[str, Any], engine: Mapping[str, Any] | None = None
 ) -> tuple[Shape | None, list[str]]:
-    """Return the shape and what config.json lacks; no shape where it lacks anything.
+    """Return the shape and what config.json lacks; the shape is None if anything is lacking.
 
-    `engine` is what the serving engine makes of the text model's part, and is believed.
+    `engine` is the serving engine's view of the text model's part; it takes precedence.
     """
     said = _flattened(config) | dict(engine or {})
     lacks: list[str] = []
@@ -206,10 +206,10 @@ def read_shape(
 
 
 def _flattened(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that is said of the text model, however deep, and what its class leaves unsaid."""
+    """Return all settings of the text model, from any depth, with the defaults of its class."""
     said = dict(config)
     while parts := [part for key in _NESTED if _table(part := said.pop(key, None))]:
-        # What is null says nothing against what is said outside, but is no default either.
+        # A null overrides nothing outside, but keeps a default from being filled in.
         said |= {k: value for k, value in parts[0].items() if value is not None or k not in said}
     if _table(attention := said.get("attn_config")):  # MPT, DBRX
         said |= attention
@@ -217,7 +217,7 @@ def _flattened(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(said: Mapping[str, Any], keys: Sequence[str]) -> list[int]:
-    """Return what is said under the first of the keys that has any: one, or one for each layer."""
+    """Return the value of the first key that has any: one number, or one for each layer."""
     for key in keys:
         value = said.get(key)
         listed = value if isinstance(value, list) else [value]
@@ -232,7 +232,7 @@ def _number(said: Mapping[str, Any], keys: Sequence[str]) -> int:
 
 
 def _layer_words(said: Mapping[str, Any]) -> list[str]:
-    """Return a word for each layer, where the layers are listed."""
+    """Return a word for each layer, if config.json lists the layers."""
     if blocks := _blocks(said):
         return [_block_word(block) for block in blocks]
     for key in ("layers_block_type", "layer_types"):
@@ -261,9 +261,9 @@ def _block_word(block: Mapping[str, Any]) -> str:
 
 
 def _layer_kinds(said: Mapping[str, Any], words: list[str], layers: int) -> list[str]:
-    """Return for each layer what it keeps: of all tokens, of a window, a state, both, or nothing.
+    """Return what each layer keeps: all tokens, a window, a state, both, or nothing.
 
-    Where that is not known, it is taken to be all.
+    If unknown, all tokens are assumed.
     """
     pattern = said.get("block_types")
     if not words and isinstance(pattern, list) and pattern:
@@ -279,7 +279,7 @@ def _layer_kinds(said: Mapping[str, Any], words: list[str], layers: int) -> list
     if full is not None:
         kind = "both" if "hybrid_layer_ids" in said else "all"
         return [kind if n in full else "state" for n in range(layers)]
-    crossing = _numbers(said, ("cross_attention_layers",))  # these keep what is seen, not said
+    crossing = _numbers(said, ("cross_attention_layers",))  # these keep images, not text
     sliding = _window_layers(said, layers)
     return ["" if n in crossing else "window" if n in sliding else "all" for n in range(layers)]
 
@@ -289,7 +289,7 @@ def _kind(word: str) -> str:
 
 
 def _attention_layers(said: Mapping[str, Any], layers: int) -> set[int] | None:
-    """Return which layers have attention where others have a state; None where all have."""
+    """Return the layers that have attention while others have a state; None if all have it."""
     for key in ("attn_layer_indices", "full_attn_idxs", "hybrid_layer_ids"):
         if isinstance(listed := said.get(key), list):
             return {n for n in listed if isinstance(n, int)}
@@ -302,13 +302,13 @@ def _attention_layers(said: Mapping[str, Any], layers: int) -> set[int] | None:
     group = _number(said, ("full_attention_interval", "layer_group_size"))
     if group < 2:
         return None
-    # Of Ring's layers those after the last whole group have attention too.
+    # In Ring, the layers after the last whole group have attention too.
     rest = layers // group * group if "layer_group_size" in said else layers
     return {n for n in range(layers) if (n + 1) % group == 0 or n >= rest}
 
 
 def _window_layers(said: Mapping[str, Any], layers: int) -> set[int]:
-    """Return which layers see a window alone."""
+    """Return the layers that see only a window."""
     if not _number(said, _WINDOW) or said.get("use_sliding_window") is False:
         return set()
     pattern = said.get("sliding_window_pattern") or said.get("_sliding_window_pattern")
@@ -318,12 +318,12 @@ def _window_layers(said: Mapping[str, Any], layers: int) -> set[int]:
         return {n for n in range(layers) if (n + 1) % pattern}
     if said.get("use_sliding_window") or said.get("model_type") in _ALL_WINDOWS:
         return set(range(_number(said, ("max_window_layers",)), layers))
-    return set()  # some do, by a rule of their class that is not known here
+    return set()  # some layers may, by a rule of their class that is not known here
 
 
 def _layer_caches(said: Mapping[str, Any], keeps: list[str], hidden: int) -> tuple[LayerCache, ...]:
     window, state = _number(said, _WINDOW), _state_size(said, hidden)
-    own = len(keeps) - _number(said, ("num_kv_shared_layers",))  # the last see others' (Gemma 3n)
+    own = len(keeps) - _number(said, ("num_kv_shared_layers",))  # the last share (Gemma 3n)
     found = []
     for n, kind in enumerate(keeps):
         heads, size = 0, 0
@@ -350,11 +350,11 @@ def _attention_size(said: Mapping[str, Any], layer: int, kind: str, hidden: int)
     times = 2 if said.get("model_type") in _TWICE else 1
     rank, rope, nope = own("kv_lora_rank"), own("qk_rope_head_dim"), own("qk_nope_head_dim")
     if rank and said.get("is_deepseek_mla", said.get("model_type") not in _NOT_LATENT):
-        # The indexer of sparse attention (DeepSeek V3.2) keeps a byte for each of its numbers, and
-        # a scale in four.
+        # The indexer of sparse attention (DeepSeek V3.2) keeps one byte for each of its numbers,
+        # and a scale of four bytes.
         index = own("index_head_dim") and own("index_head_dim") // 2 + 2
         return 1, times * (rank + rope + index)
-    # MiMo V2 and Gemma 4 have other heads in layers that see a window, or all.
+    # MiMo V2 and Gemma 4 use other heads in window layers or in layers that see all tokens.
     other, few = ("swa_", "swa_num_key_value_heads") if kind == "window" else ("global_", _GLOBAL)
     heads = own(*_HEADS)
     key = (rope + nope if rank else 0) or own(f"{other}head_dim", *_HEAD_DIM)
@@ -368,16 +368,16 @@ def _attention_size(said: Mapping[str, Any], layer: int, kind: str, hidden: int)
     if said.get("attn_type") == "multiquery_attention":
         return 1, key + value  # MPT
     if said.get("multi_query_attention") is False:
-        return heads, key + value  # ChatGLM, whatever its groups
+        return heads, key + value  # ChatGLM, regardless of its groups
     return own(few, *_KV_HEADS) or heads, times * (key + value)
 
 
 def _state_size(said: Mapping[str, Any], hidden: int) -> int:
-    """Return at most how many numbers a layer's state has, its convolution's included."""
+    """Return an upper bound of the numbers in a layer's state, its convolution included."""
     linear = said.get("linear_attn_config")  # Kimi Linear
     own = dict(said) | (linear if _table(linear) else {})
     kernel = _number(own, _KERNEL) or 1
-    if "conv_L_cache" in own:  # LFM2 has nothing but the convolution
+    if "conv_L_cache" in own:  # LFM2 has only the convolution
         return hidden * kernel
     wide = (math.prod(_number(own, (key,)) for key in keys) for keys in _WIDE)
     across = next((n for n in wide if n), hidden)
@@ -386,7 +386,7 @@ def _state_size(said: Mapping[str, Any], hidden: int) -> int:
 
 def _context(said: Mapping[str, Any], model_type: str) -> int:
     known = [n for key in _CONTEXT if (n := _number(said, (key,)))]
-    # Command R says both, of which this is what it was made for.
+    # Command R gives both; this one is the context that it was made for.
     context = _number(said, ("model_max_length",)) or min(known, default=0)
     rope = said.get("rope_scaling") or said.get("rope_parameters")
     if isinstance(rope, dict) and "gemma3" not in model_type:
@@ -398,8 +398,9 @@ def _context(said: Mapping[str, Any], model_type: str) -> int:
 
 
 def _quantization(said: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Return the method, the size of blocks that tensor parallelism may not cut, and the bits of a
-    number in the KV cache where these weights settle them (0: they do not).
+    """Return the method, the block size that may not be split, and the bits of a KV number.
+
+    Tensor parallelism may not split a block. The bits are 0 unless these weights fix them.
     """
     config = said.get("quantization_config") or said.get("compression_config")
     if not isinstance(config, dict):

@@ -1,4 +1,4 @@
-"""Safetensors files, looked at without loading them: is each whole, and what does it hold?
+"""Reads headers of safetensors files: checks that each file is whole, and counts what it holds.
 
 The format (https://huggingface.co/docs/safetensors): eight bytes with the header's length, a JSON
 header with each tensor's dtype, shape and place, and the tensors' bytes without a gap.
@@ -33,10 +33,10 @@ _LAYER = re.compile(r"(^|\.)(layers|h|blocks|block)\.\d+\.")
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What tensors amount to: bytes as stored, and how many numbers are floats of 16 bits or more.
+    """Sums over tensors: bytes as stored, and the number of floats of 16 bits or more.
 
-    Those floats take the engine's dtype when loaded; all else stays as it is stored. `outside`
-    are the two for tensors that belong to no numbered layer: embeddings and head.
+    Those floats take the engine's dtype when loaded; everything else stays as stored. `outside_*`
+    are the same sums for tensors outside the numbered layers: embeddings and head.
     """
 
     stored: int = 0
@@ -46,7 +46,7 @@ class Tally:
     outside_bytes: int = 0
 
     def __add__(self, more: Tally) -> Tally:
-        """Return both together."""
+        """Return the sum of both."""
         return Tally(
             self.stored + more.stored,
             self.floats + more.floats,
@@ -58,18 +58,18 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file: the names of its tensors and what they amount to."""
+    """One file: the names of its tensors and their sums."""
 
     names: frozenset[str] = frozenset()
     tally: Tally = field(default_factory=Tally)
 
 
 class Broken(Exception):
-    """A file is not whole; the message says why, and begins with no name."""
+    """A file is not whole; the message says why, without the file's name."""
 
 
 def read_shard(path: Path) -> Shard:
-    """Return what a safetensors file holds, having compared its header with its size.
+    """Return what a safetensors file holds, after checking its header against its size.
 
     Raises Broken.
     """
@@ -97,7 +97,7 @@ def read_shard(path: Path) -> Shard:
 
 
 def is_pointer(path: Path) -> bool:
-    """Tell whether a file is what git-LFS leaves in a large file's place. Raises OSError."""
+    """Return whether a file is a git-LFS pointer instead of the file itself. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(_POINTER)) == _POINTER
 
@@ -132,13 +132,13 @@ def _tally(name: str, dtype: str, stored: int, count: int) -> Tally:
     return Tally(stored, floats, other, floats, other)
 
 
-# From what a user names to a folder: a path, or a name of the model hub in the local cache.
+# Resolves a model's name to a folder: a path, or a name of the model hub in the local cache.
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def resolve(name: str, environ: Mapping[str, str], folder: Path) -> Path:
-    """Return the absolute folder of a model: NAME below `folder`, or a snapshot in the hub's cache.
+    """Return a model's absolute folder: NAME below `folder`, or a snapshot in the hub's cache.
 
     Nothing is downloaded. Raises NoWeights, which says how to bring a model here.
     """
@@ -171,7 +171,7 @@ def hub_cache(environ: Mapping[str, str]) -> Path:
 
 
 def _snapshot(repository: Path) -> Path | None:
-    """Return the snapshot of the main branch, or else the one most recently made."""
+    """Return the snapshot of the main branch, or else the most recent one."""
     snapshots = repository / "snapshots"
     try:
         main = snapshots / (repository / "refs" / "main").read_text(encoding="utf-8").strip()

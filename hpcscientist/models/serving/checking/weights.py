@@ -1,7 +1,7 @@
-"""Is a model's folder whole, and what is in it? Known before anything is submitted.
+"""Checks that a model's folder is whole, and reads what is in it, before anything is submitted.
 
 Neither torch nor transformers is needed: config.json, the safetensors headers and the tokenizer's
-files say all. Nothing of the folder is executed.
+files suffice. Nothing in the folder is executed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from hpcscientist.models.serving.checking.tensors import (
     read_shard,
 )
 
-# A model's tokenizer and chat template: are they there, and can they be read?
+# Checks of a model's tokenizer and chat template: whether they exist and can be read.
 
 _CONFIG = "tokenizer_config.json"
 _TEKKEN = "tekken.json"
-# Any of these is a whole vocabulary: fast tokenizers, sentencepiece, tiktoken, BERT's, Mistral's.
+# Each of these is a whole vocabulary: fast tokenizers, sentencepiece, tiktoken, BERT's, Mistral's.
 _WHOLE = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", _TEKKEN)
 _MISTRAL = (
     "tokenizer: tekken.json alone, by which no prompt can be counted here: put tokenizer.json, "
     "tokenizer_config.json and a chat template for transformers beside it, as other copies of the "
     "model have them"
 )
-# Marks of thinking, as published templates write them: tags of several names, Mistral's brackets,
-# Kimi's triangles, Cohere's and Apertus' tokens, channels of gpt-oss and Gemma 4, and the switch.
+# Marks of thinking in published templates: tags of several names, Mistral's brackets, Kimi's
+# triangles, Cohere's and Apertus' tokens, channels of gpt-oss and Gemma 4, and the switch.
 _THINKING = re.compile(
     r"</?(\w+:)?(think|thinking|thought|reasoning)>|\[/?THINK\]|◁/?think▷|_THINKING\|>"
     r"|<\|inner_prefix\|>|<\|channel\|?>(analysis|thought)|\benable_thinking\b"
@@ -54,7 +54,7 @@ _TEMPLATE = (
 
 
 def read_json(path: Path) -> tuple[Any, str]:
-    """Return a file's JSON and "", or None and what is wrong with it ("" where it is not there)."""
+    """Return a file's JSON and "", or None and what is wrong with it ("" if it is missing)."""
     try:
         if is_pointer(path):
             return None, f"{path.name} is a git-LFS pointer: run `git lfs pull`"
@@ -69,7 +69,7 @@ def read_json(path: Path) -> tuple[Any, str]:
 
 
 def faults(folder: Path) -> Iterator[str]:
-    """Yield what is wrong with a model's tokenizer and template, each with its fix."""
+    """Yield each fault of a model's tokenizer and template, with its fix."""
     config, wrong = read_json(folder / _CONFIG)
     if config is None and not wrong and (folder / _TEKKEN).is_file():
         yield _MISTRAL
@@ -92,7 +92,7 @@ def faults(folder: Path) -> Iterator[str]:
 
 
 def chat_template(folder: Path) -> str | None:
-    """Return the template by which messages become a prompt; None where there is none."""
+    """Return the template that turns messages into a prompt; None if there is none."""
     try:
         return (folder / "chat_template.jinja").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -109,7 +109,7 @@ def chat_template(folder: Path) -> str | None:
 
 
 def thinks(folder: Path) -> bool:
-    """Tell whether a model's template knows thinking apart from the answer."""
+    """Return whether a model's template separates thinking from the answer."""
     return _THINKING.search(chat_template(folder) or "") is not None
 
 
@@ -146,12 +146,12 @@ def _vocabulary_file(path: Path) -> Iterator[str]:
 
 
 class _Generation(Extension):
-    """The tag by which templates mark the model's own words; transformers knows it, Jinja not."""
+    """The tag around the model's own words in templates, which transformers adds to Jinja."""
 
     tags = {"generation"}  # noqa: RUF012 (Jinja's own way)
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Read to the end of the block."""
+        """Parse to the end of the block."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -173,10 +173,10 @@ _CONVERT = (
 class Checkpoint(Shape):
     """A whole model on disk. Bytes; `folder` is absolute.
 
-    `weight_bytes` are the tensors as stored; of their numbers `floats` take the engine's dtype
-    in memory and `other_bytes` stay as they are; `outside_*` are those of embeddings and head.
-    `remarks`: what one should know, though the model can be served. `thinks`: its chat template
-    knows thinking apart from the answer.
+    `weight_bytes` are the tensors as stored. Of their numbers, `floats` take the engine's dtype in
+    memory and `other_bytes` stay as they are; `outside_*` are those of embeddings and head.
+    `remarks` are worth knowing, though the model can be served. `thinks`: its chat template
+    separates thinking from the answer.
     """
 
     folder: str
@@ -190,11 +190,11 @@ class Checkpoint(Shape):
 
 
 def check(folder: Path, engine: Mapping[str, Any] | None = None) -> Checkpoint:
-    """Return what a model's folder holds, having looked at every file that serving needs.
+    """Return what a model's folder holds, after checking every file that serving needs.
 
-    `engine` is what the serving engine reads in its config.json (`Engine.config`); without it, that
-    is read here. Raises WeightsError, one line that lists all that is missing or broken, with what
-    fixes it.
+    `engine` is what the serving engine reads from its config.json (`Engine.config`); without it,
+    config.json is read here. Raises WeightsError, one line that lists all that is missing or
+    broken, with the fixes.
     """
     folder = folder.absolute()
     config, tally, found = _inspect(folder)
@@ -215,7 +215,7 @@ def check(folder: Path, engine: Mapping[str, Any] | None = None) -> Checkpoint:
 
 
 def require_whole(folder: Path) -> None:
-    """See that every file that serving needs is whole, whatever config.json says in it.
+    """Check that every file that serving needs is whole, whatever config.json says.
 
     Raises WeightsError as `check` does.
     """
@@ -225,7 +225,7 @@ def require_whole(folder: Path) -> None:
 
 
 def read_config(folder: Path) -> str:
-    """Return the text of a model's config.json, "" where there is none that can be read."""
+    """Return the text of a model's config.json, "" if it is missing or unreadable."""
     try:
         return (folder / "config.json").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -240,7 +240,7 @@ def architecture(config: str) -> str:
 
 
 def _inspect(folder: Path) -> tuple[dict[str, Any], Tally, list[str]]:
-    """Return config.json, what the weights amount to, and what is wrong with any of the files."""
+    """Return config.json, the sums over the weights, and what is wrong with any of the files."""
     if not folder.is_dir():
         raise WeightsError(f"{folder}: there is no such folder; give the folder of a model")
     config, wrong = read_json(folder / "config.json")
@@ -260,7 +260,7 @@ def _refuse(folder: Path, found: list[str]) -> NoReturn:
 
 
 def _weights(folder: Path) -> tuple[Tally, list[str]]:
-    """Return what all shards amount to, and what is wrong with them."""
+    """Return the sums over all shards, and what is wrong with them."""
     index, wrong = read_json(folder / _INDEX)
     if wrong:
         return Tally(), [wrong]
@@ -306,9 +306,9 @@ def _is_map(owners: object) -> bool:
 
 
 def _by_pattern(folder: Path) -> set[str]:
-    """Return the files of a model without an index; a numbered one implies all of its set.
+    """Return the files of a model without an index; a numbered file implies its whole set.
 
-    The engine reads them by this pattern too; consolidated* is the same once more (Mistral's).
+    The engine finds files by this pattern too. Files named consolidated* are copies (Mistral's).
     """
     there = {path.name for path in folder.glob("*.safetensors")}
     there = {name for name in there if not name.startswith("consolidated")} or there

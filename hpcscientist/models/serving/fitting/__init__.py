@@ -1,1 +1,1 @@
-"""How models are laid out on the machines there are; known before anything is submitted."""
+"""Computes how models are laid out on the available machines, before anything is submitted."""

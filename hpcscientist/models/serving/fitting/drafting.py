@@ -1,4 +1,4 @@
-"""From models and an allocation to the order of a plane."""
+"""Drafts the order of a plane from models and an allocation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hpcscientist.records.site import Site
 
 _MIB = 2**20
 # Ray counts CPUs that it never uses: one for a replica, one for each worker of its engine, and
-# our tasks. With too few it waits for ever; these are no threads, so a few more do no harm.
+# our tasks. With too few it waits for ever. They are not threads, so a few spare ones do no harm.
 _SPARE_CPUS = 16
 
 
 class Allocation(Record):
-    """Where a plane runs. `nodes`: host names, the head first, `address` the head's, numeric.
+    """Where a plane runs. `nodes` are host names, the head first; `address` is the head's, numeric.
 
     `number` is the job's, or a process id: the ports follow from it.
     """
@@ -32,11 +32,11 @@ class Allocation(Record):
 
 
 def names_of(folders: Sequence[Path]) -> dict[Path, str]:
-    """Return what each folder's model is served as: its own name, longer where two are alike."""
+    """Return the served name of each folder's model: the folder's name, made unique."""
     found: dict[Path, str] = {}
     for folder in dict.fromkeys(folders):
         name = folder.name
-        if folder.parent.name == "snapshots":  # the hub's cache: a commit says nothing
+        if folder.parent.name == "snapshots":  # the hub's cache: the folder's name is a commit
             name = folder.parent.parent.name.rpartition("--")[2]
         if name in found.values():
             name = f"{folder.parent.name}-{folder.name}"
@@ -58,9 +58,9 @@ def draft(
     """Return the order of a plane that serves each folder's model as laid out."""
     names = names_of(list(layouts))
     replicas = sum(layout.replicas for layout in layouts.values())
-    together = -(-replicas // machine.nodes)  # engines on a node that has no GPUs
-    # Ray gives a node to whatever comes first: those that need most of one come before the others
-    # have taken a part of each.
+    together = -(-replicas // machine.nodes)  # engines a node, where there are no GPUs
+    # Ray fills nodes in order of request. Models that need most of a node go first, before others
+    # have taken a part of each node.
     largest_first = sorted(layouts.items(), key=lambda item: -item[1].tensor_parallel)
     models = tuple(
         _model(names[folder], folder, layout, settings, machine, together)
@@ -85,7 +85,7 @@ def draft(
 
 
 def memory_of_node(layouts: Iterable[Layout], machine: Machine) -> int:
-    """Return the MiB that engines take of a node's memory, wherever their replicas come to lie."""
+    """Return the MiB that engines take of a node's memory, wherever their replicas are placed."""
     listed = tuple(layouts)
     if machine.gpus:  # each worker has a GPU
         a_gpu = max(layout.memory_mb / layout.tensor_parallel for layout in listed)
@@ -113,27 +113,27 @@ def _model(
     }
     variables: dict[str, str] = {}
     if layout.pipeline_parallel == 1:
-        # torch's process groups listen by the address of the host's name, and ask nobody for a
-        # token; within a node they need no network.
+        # torch's process groups listen at the address of the host's name, and check no token;
+        # within a node they need no network.
         variables["GLOO_SOCKET_IFNAME"] = "lo"
     if machine.gpus:
         engine["gpu_memory_utilization"] = settings.memory_fraction
         bundle = {"CPU": 1.0, "GPU": 1.0}
     else:
-        # Nothing else keeps two engines from one node while another node has none.
+        # Only this resource keeps two engines off one node while another node has none.
         sharing = together * layout.tensor_parallel  # workers of a node
         bundle = {"CPU": 1.0, "plane": int(10_000 / sharing) / 10_000}
         engine["kv_cache_memory_bytes"] = layout.kv_cache_mb * _MIB
         engine["worker_cls"] = "hpcscientist.models.serving.nodes.cpu_worker.Worker"
         # vLLM 0.32: a seeded request whose prompt is split ends the CPU engine ("CPU Generator
-        # does not use offset"); so prompts are never split there.
+        # does not use offset"), so prompts are never split there.
         engine |= {"enable_chunked_prefill": False, "max_num_batched_tokens": layout.context}
-        # Engines share a node's cores with each other and with trials: no thread is tied to one.
+        # Engines share a node's cores with each other and with trials: pin no thread to a core.
         variables["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
-        # Ray lets a process compute with one thread for each CPU that it was counted as.
+        # Otherwise Ray limits a process to one thread for each CPU that it was counted as.
         variables["OMP_NUM_THREADS"] = str(max(1, machine.cpus // sharing))
-        # What libgomp takes by itself where there are more threads than cores. Threads that spin
-        # for milliseconds keep those from their core that they wait for.
+        # libgomp's own default if there are more threads than cores. Threads that spin for
+        # milliseconds occupy the cores of the threads that they wait for.
         variables["GOMP_SPINCOUNT"] = "1000"
         variables[spinning.VARIABLE] = spinning.SHORT_S
     return ServedModel(

@@ -1,8 +1,8 @@
-"""How a model is laid out on an allocation: replicas, tensor and pipeline parallelism, context.
+"""Lays out a model on an allocation: replicas, tensor and pipeline parallelism, context.
 
-Of all layouts that the model allows and that hold a context worth having, the one with most
-replicas is taken: replicas share nothing and so lose nothing to each other. Among equals the one
-with fewer pipeline stages, then fewer GPUs.
+Among the layouts that the model allows and that hold a useful context, the one with the most
+replicas is taken: replicas share nothing, so they do not slow each other down. Ties go to fewer
+pipeline stages, then to fewer GPUs.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from hpcscientist.models.serving.fitting.memory import (
     GIB,
 )
 
-# How a model is laid out where there are no GPUs: vLLM's CPU engine.
+# Layouts without GPUs: vLLM's CPU engine.
 
 
 def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings) -> Layout:
-    """Return the layout of replicas that each are one engine on one node's memory.
+    """Return the layout of replicas that are each one engine in one node's memory.
 
-    One a node unless the settings say otherwise; of one worker, or of several that share its
-    matrices, as suits a node of several sockets. Raises ServingError.
+    There is one replica a node unless the settings say otherwise. Each has one worker, or several
+    that share its matrices, as suits a node of several sockets. Raises ServingError.
     """
     workers = _workers(checkpoint, machine, settings)
     if settings.dtype == "auto" and machine.short_numbers is False:
@@ -52,12 +52,12 @@ def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
     replicas = settings.replicas or machine.nodes
     together = math.ceil(replicas / machine.nodes)
     weights = memory.weight_bytes(checkpoint, workers, 1, memory.number_bytes(settings))
-    # A prompt is one batch there (`drafting`), so that no window lets anything go.
+    # There a prompt is one batch (`drafting`), so window layers free nothing.
     cache = memory.KvCache.of(checkpoint, workers, 1, settings, frees_windows=False)
     reserve = CPU_RESERVE + (workers - 1) * CPU_WORKER
     asked = room = int(settings.kv_cache_gb * GIB) // workers
     if machine.memory_mb:
-        # Whole MiB each: what is rounded up below adds up to no more than there is.
+        # Whole MiB each, so that the sizes rounded up below add up to no more than there is.
         held = machine.memory_mb // together * MIB - reserve
         room = min(asked, held // workers - weights)
     tokens = whole_blocks(cache.tokens(room // MIB * MIB), CPU_BLOCK)
@@ -115,13 +115,13 @@ def _workers(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings
 
 __all__ = ["Layout", "Machine", "lay_out"]
 
-_SOUGHT = 64  # nodes up to which an error looks for what would do
+_SOUGHT = 64  # most nodes that an error message considers as a fix
 
 
 def lay_out(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings) -> Layout:
     """Return the layout of one model that has the machine to itself.
 
-    What the settings give is kept, and checked. Raises ServingError: how much is lacking, of
+    Values from the settings are kept, and checked. Raises ServingError with how much is lacking, of
     what, and what fixes it.
     """
     limit = checkpoint.context
@@ -139,7 +139,7 @@ def lay_out(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """One replica on `tensor` GPUs of a node, times `pipeline` stages; so many of them fit."""
+    """One replica: `tensor` GPUs of a node, times `pipeline` stages; `replicas` of them fit."""
 
     tensor: int
     pipeline: int
@@ -151,7 +151,7 @@ class _OnGpus:
     checkpoint: Checkpoint
     machine: Machine
     settings: ServingSettings
-    held: dict[tuple[int, int], int] = field(default_factory=dict)  # tokens, by how it is cut
+    held: dict[tuple[int, int], int] = field(default_factory=dict)  # tokens, by (tensor, pipeline)
 
     def choose(self) -> Layout:
         """Return the layout. Raises ServingError."""
@@ -166,7 +166,7 @@ class _OnGpus:
             self.checkpoint, self.settings
         ):
             raise ServingError(self._lack(best))
-        # A machine that barely holds the model has it once.
+        # A machine that barely holds the model gets one replica.
         return self._layout(best, self.settings.replicas or 1)
 
     def _splits(self) -> list[_Split]:
@@ -202,7 +202,7 @@ class _OnGpus:
         return [split for split in found if split.replicas >= given.replicas]
 
     def _room(self, split: _Split) -> int:
-        """Return the bytes that a GPU has left for KV cache; negative where it lacks them."""
+        """Return the bytes that a GPU has left for KV cache; negative if they are lacking."""
         number = memory.number_bytes(self.settings)
         share = int(self.machine.gpu_memory_mb * MIB * self.settings.memory_fraction)
         weights = memory.weight_bytes(self.checkpoint, split.tensor, split.pipeline, number)
@@ -264,7 +264,7 @@ class _OnGpus:
         )
 
     def _nodes_that_do(self) -> int:
-        """Return the nodes on which the model would fit; 0 where that is not known."""
+        """Return the number of nodes on which the model would fit; 0 if none was found."""
         wanted = least_context(self.checkpoint, self.settings)
         for nodes in range(self.machine.nodes + 1, _SOUGHT + 1):
             more = self.machine.model_copy(update={"nodes": nodes})

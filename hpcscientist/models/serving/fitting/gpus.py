@@ -1,12 +1,12 @@
-"""How much memory GPUs have: by what the driver says, or by the names sites give them in Slurm."""
+"""GPU memory, from the driver's report or from the names that sites give GPUs in Slurm."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# What `nvidia-smi` shows of each kind, rounded down, in MiB. Where a kind comes in several sizes
-# this is the smallest; the first name found counts, so longer names stand before shorter ones.
+# What `nvidia-smi` shows for each kind, rounded down, in MiB. For a kind with several sizes this
+# is the smallest. The first match counts, so longer names precede shorter ones.
 _TABLE = {
     "b300": 275_000,
     "b200": 180_000,
@@ -44,14 +44,14 @@ _SHOWN = 0.95  # of the size in a name: error correction and the driver take the
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """MiB, and whether a name says it for certain or only the least of its kind."""
+    """A GPU's memory in MiB; `is_sure` is false if it is only the smallest of its kind."""
 
     mb: int
     is_sure: bool
 
 
 def memory_by_name(name: str) -> GpuMemory | None:
-    """Return a GPU's memory by its name, `a100` or `nvidia_a100-sxm4-80gb` say; None: unknown."""
+    """Return a GPU's memory from a name like `a100` or `nvidia_a100-sxm4-80gb`; None: unknown."""
     low = re.sub(r"[\s-]+", "_", name.lower())
     sized = re.findall(r"(?<!\d)(\d{1,3})_?gi?b", low) or [
         number for number in re.findall(r"_(\d{2,3})g?(?![a-z\d])", low) if int(number) in _SIZES
@@ -66,7 +66,7 @@ def memory_by_name(name: str) -> GpuMemory | None:
 
 
 def _words(joined: str) -> set[str]:
-    """Return a name without its maker, as sites shorten it: rtxa6000 and teslav100 too."""
+    """Return a name and the name without its maker, as sites write it: rtxa6000, teslav100."""
     return {joined, re.sub(r"^(nvidia|geforce|tesla|quadro|gpu)*(rtx|gtx)?", "", joined)}
 
 
@@ -77,6 +77,6 @@ def parse_memory(smi: str) -> tuple[int, ...]:
 
 
 def parse_gres(gres: str) -> tuple[tuple[str, int], ...]:
-    """Return kinds and counts from Slurm's words for a node: `gpu:a100:4(S:0-1)`, `gpu:2`."""
+    """Return kinds and counts from Slurm's description of a node: `gpu:a100:4(S:0-1)`, `gpu:2`."""
     found = re.findall(r"(?:^|,)gpu(?::([^:,()]*[^:,()\d][^:,()]*))?(?::(\d+))?(?![^,(])", gres)
     return tuple((kind, int(count or 1)) for kind, count in found)

@@ -1,4 +1,4 @@
-"""What serving may have, what it gets, and the small sums that both kinds of engine share."""
+"""Machine and layout, and the calculations that both kinds of engine share."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting.memory import GIB, GOAL
 from hpcscientist.records.base import Record
 
-LEAST = 4_096  # tokens of KV cache: less is of no use
+LEAST = 4_096  # tokens of KV cache: less is useless
 MIB = 2**20
 
 
 class Machine(Record):
-    """What serving may have: nodes that are alike. MiB, counts a node; `gpus` 0: the CPU engine.
+    """The identical nodes that serving may use. MiB; counts a node; `gpus` 0: the CPU engine.
 
-    `memory_mb` 0: not known, and then not checked. `short_numbers`: its cores reckon with 16 bits
-    about as fast as with 32; None: not known, and taken to be so.
+    `memory_mb` 0: unknown, and then not checked. `short_numbers`: its cores compute with 16 bits
+    about as fast as with 32; None: unknown, and assumed true.
     """
 
     nodes: int = Field(ge=1)
@@ -33,11 +33,10 @@ class Machine(Record):
 class Layout(Record):
     """How one model is served. Tokens, MiB.
 
-    `kv_tokens` is what the KV cache of a replica holds, `kv_cache_mb` the size of each of its
-    workers' part where there is no GPU (0 otherwise: an engine on GPUs takes what is left of its
-    share). `dtype` is the
-    engine's argument, `memory_mb` what a replica takes of its nodes' memory, each. `why`: each
-    choice in plain words.
+    `kv_tokens` is what the KV cache of a replica holds. `kv_cache_mb` is the size of each worker's
+    part of it without GPUs (0 with GPUs: there an engine uses what is left of its share). `dtype`
+    is the engine's argument. `memory_mb` is what a replica takes of the memory of each of its
+    nodes. `why` explains each choice in plain words.
     """
 
     replicas: int = Field(ge=1)
@@ -52,7 +51,7 @@ class Layout(Record):
     why: tuple[str, ...] = ()
 
 
-# What a replica answers at once at no loss: requests, as far as its KV cache holds them whole.
+# Requests that a replica answers at once without loss, as far as its KV cache holds them whole.
 _ON_GPUS, _ON_CORES = 256, 16
 _REQUEST = 4_096  # tokens, prompt and reply; a campaign's were 2,400 on average
 
@@ -68,21 +67,21 @@ def requests_at_once(layout: Layout, settings: ServingSettings) -> int:
 
 
 def wanted_context(checkpoint: Checkpoint, settings: ServingSettings) -> int:
-    """Return the tokens of context for which more GPUs are worth taking."""
+    """Return the tokens of context for which it is worth taking more GPUs."""
     return settings.context or min(checkpoint.context or GOAL, GOAL)
 
 
 def least_context(checkpoint: Checkpoint, settings: ServingSettings) -> int:
-    """Return the tokens of context without which serving is of no use."""
+    """Return the tokens of context below which serving is useless."""
     return settings.context or min(checkpoint.context or LEAST, LEAST)
 
 
 def divides(checkpoint: Checkpoint, tensor: int, settings: ServingSettings) -> bool:
-    """Tell whether a model can be cut into so many parts.
+    """Return whether a model can be split into `tensor` parts.
 
-    As vLLM demands: heads divide evenly, KV heads divide or repeat evenly, and so do the vocabulary
-    padded to 64 and the inner widths, in whole blocks of a quantization. Experts are not cut where
-    each is on one GPU (serving.engine.enable_expert_parallel).
+    vLLM requires that heads divide evenly, that KV heads divide or repeat evenly, and that the
+    vocabulary padded to 64 and the inner widths divide evenly, in whole blocks of a quantization.
+    Experts are not split if each is on one GPU (serving.engine.enable_expert_parallel).
     """
     kv_heads = {kept.heads for kept in checkpoint.caches if kept.heads}
     padded = math.ceil(checkpoint.vocab / 64) * 64
@@ -100,7 +99,7 @@ def divides(checkpoint: Checkpoint, tensor: int, settings: ServingSettings) -> b
 
 
 def uncut(checkpoint: Checkpoint, tensor: int) -> str:
-    """Return what is said of a model that cannot be cut so."""
+    """Return the message for a model that cannot be split so."""
     return (
         f"serving.tensor_parallel {tensor} does not do: it must divide the model's "
         f"{checkpoint.heads} heads and matrices"
@@ -116,7 +115,7 @@ def whole_blocks(tokens: int, block: int) -> int:
 def fitted_context(
     checkpoint: Checkpoint, settings: ServingSettings, tokens: int
 ) -> tuple[int, tuple[str]]:
-    """Return the context, and why it is shorter than the model's where it is."""
+    """Return the context, and a line that explains it."""
     limit = checkpoint.context or GOAL
     context = settings.context or min(limit, tokens)
     if settings.context:
@@ -130,10 +129,10 @@ def fitted_context(
 
 
 def thinking(checkpoint: Checkpoint, settings: ServingSettings) -> tuple[str, ...]:
-    """Say what becomes of a model's thinking, where its template has any.
+    """Return a line about a model's thinking, if its template has any.
 
-    Replies are held to JSON. Only an engine that is told how the model marks its thinking lets it
-    think first; which mark that is, no file of the model says.
+    Replies are constrained to JSON. The engine lets a model think first only if it knows the marks
+    of the model's thinking, and no file of the model names them.
     """
     if not checkpoint.thinks or "reasoning_parser" in settings.engine:
         return ()
@@ -144,11 +143,11 @@ def thinking(checkpoint: Checkpoint, settings: ServingSettings) -> tuple[str, ..
 
 
 def words(machine: Machine) -> str:
-    """Say what a machine is."""
+    """Return a description of a machine."""
     kind = f"{machine.gpus} GPUs" if machine.gpus else f"{machine.memory_mb / 1024:.1f} GiB"
     return f"{machine.nodes} nodes of {kind}"
 
 
 def gib(size: float) -> str:
-    """Say a number of bytes."""
+    """Return a number of bytes as text."""
     return f"{size / GIB:.2f} GiB" if size < 10 * GIB else f"{size / GIB:.1f} GiB"

@@ -1,8 +1,8 @@
-"""What serving takes of a GPU's memory: weights, KV cache, and what the engine works in.
+"""Estimates what serving takes of a GPU's memory: weights, KV cache, working memory.
 
-Counts are upper bounds where they are no exact ones. The engine measures for itself when it
-starts (it runs its largest batch once), and what it finds to be free becomes KV cache; these
-figures decide before that whether it will start, and in which layout.
+Counts are exact or upper bounds. The engine measures for itself when it starts (it runs its largest
+batch once), and turns the free memory into KV cache. These figures decide before that whether it
+will start, and in which layout.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from hpcscientist.models.serving.checking.weights import Checkpoint
 GIB = 2**30
 BLOCK, CPU_BLOCK = 16, 128  # tokens of a KV cache block, on GPUs and without
 GOAL = 32_768  # tokens of KV cache: worth more GPUs a replica, as two long requests run at once
-# Of a layer that sees a window alone, vLLM frees what lies before it once a batch is done; two
-# batches are under way at once, of at most so many tokens (`EngineArgs`, on the largest GPUs).
+# In a layer with a sliding window, vLLM frees tokens before the window once a batch is done. Two
+# batches run at once, of at most so many tokens (`EngineArgs`, on the largest GPUs).
 _BATCHES, _LARGEST_BATCH = 2, 16_384
-_STATE_NUMBER = 4  # bytes; some models keep their states in fewer
+_STATE_NUMBER = 4  # bytes; some models use fewer
 _KV_WHOLE = ("auto", "float16", "bfloat16", "fp8_ds_mla", "nvfp4_ds_mla")
-# The CUDA context, communication buffers, captured graphs, the allocator's waste: an allowance.
+# An allowance for CUDA's context, communication buffers, captured graphs, and allocator waste.
 _RESERVE = 3 * GIB // 2
-# What vLLM runs once to measure activations on large GPUs: tokens of a batch, and requests of
-# which it samples (`EngineArgs`, max_num_batched_tokens and max_num_seqs). Smaller GPUs get less.
+# vLLM's one run to measure activations on large GPUs: tokens of a batch, and requests that it
+# samples for (`EngineArgs`, max_num_batched_tokens and max_num_seqs). Smaller GPUs get less.
 _BATCH_TOKENS, _BATCH_REQUESTS = 8192, 1024
-# vLLM 0.32's CPU engine held 2.4 GiB in its three processes with a model of no size; the rest is an
-# allowance for Ray's processes of a node.
+# vLLM 0.32's CPU engine took 2.4 GiB in its three processes with a tiny model; the rest is an
+# allowance for a node's Ray processes.
 CPU_RESERVE = 3 * GIB
-CPU_WORKER = GIB  # for each further worker of such an engine, which held 0.87 GiB
-# Of a node's memory, for each worker of an engine on GPUs: PyTorch, CUDA, buffers, its part of Ray.
+CPU_WORKER = GIB  # for each further worker of such an engine, which took 0.87 GiB
+# Node memory for each worker of an engine on GPUs: PyTorch, CUDA, buffers, its part of Ray.
 WORKER_RESERVE = 4 * GIB
 
 
@@ -50,7 +50,7 @@ def weight_bytes(checkpoint: Checkpoint, tensor: int, pipeline: int, number: int
     """Return the bytes of weights on the fullest GPU.
 
     Tensor parallelism divides every matrix (Shoeybi et al. 2019, arXiv:1909.08053), pipeline
-    parallelism the layers; embeddings and head are counted to one stage together.
+    parallelism the layers. Embeddings and head are both counted to one stage.
     """
     inside = (checkpoint.floats - checkpoint.outside_floats) * number
     inside += checkpoint.other_bytes - checkpoint.outside_bytes
@@ -63,8 +63,9 @@ def weight_bytes(checkpoint: Checkpoint, tensor: int, pipeline: int, number: int
 class KvCache:
     """What requests take of the fullest GPU's KV cache. Bytes, tokens.
 
-    `fixed` a request takes whatever its length (states), `a_token` with each of its tokens, and of
-    `windows` each so much with a token up to a length. `longest` is a request as long as may be.
+    A request takes `fixed` bytes whatever its length (states) and `a_token` bytes for each of its
+    tokens. Each entry (window, bytes) of `windows` adds bytes for each token up to the window.
+    `longest` is the length of the longest request.
     """
 
     fixed: int
@@ -82,12 +83,12 @@ class KvCache:
         *,
         frees_windows: bool = True,
     ) -> KvCache:
-        """Return the cache of a layout; without `frees_windows` layers that see a window keep all.
+        """Return the cache of a layout; without `frees_windows`, window layers keep all tokens.
 
-        Heads are divided between GPUs and repeated where there are more GPUs than heads; a latent
-        vector is held whole by each (a head, as it were). vLLM's blocks are of one size: it puts
-        layers that keep the same into groups as large as the smallest kind has layers, and fills
-        the last up (`_get_kv_cache_groups_uniform_page_size`, v1/core/kv_cache_utils.py).
+        Heads are divided between GPUs, and repeated if there are more GPUs than heads. Each GPU
+        holds a latent vector whole (it counts as one head). vLLM's blocks have one size: it puts
+        layers that keep the same into groups as large as the smallest kind has layers, and pads the
+        last group (`_get_kv_cache_groups_uniform_page_size`, v1/core/kv_cache_utils.py).
         """
         number = _kv_number_bytes(checkpoint, settings)
         size = math.ceil(checkpoint.layers / pipeline)
@@ -99,7 +100,7 @@ class KvCache:
         starts = range(checkpoint.layers - size + 1)
         start = max(starts, key=lambda n: below[n + size] - below[n])
         stage = slice(start, start + size)
-        counts, sums = Counter[int](), Counter[int]()  # by window, 0 for all tokens
+        counts, sums = Counter[int](), Counter[int]()  # by window; 0 means all tokens
         for cache, token in zip(checkpoint.caches[stage], tokens[stage], strict=True):
             if cache.heads:
                 window = cache.window + _BATCHES * batch if cache.window and frees_windows else 0
@@ -109,7 +110,7 @@ class KvCache:
         padded = _padding([*counts.values(), *([len(states)] if states else [])])
         whole = {window: math.ceil(sums[window] * padded(n) / n) for window, n in counts.items()}
         # Beside attention, a page is as large as a state, rounded up to whole blocks of tokens. A
-        # request takes three pages of each state (vLLM shares prefixes) and one that is not full.
+        # request takes three pages for each state (vLLM shares prefixes) and one that is not full.
         page = math.ceil(max(states, default=0) / tensor) * _STATE_NUMBER
         pages = padded(len(states)) if states else 0
         if counts and states:
@@ -124,13 +125,14 @@ class KvCache:
         )
 
     def request_bytes(self, tokens: int) -> int:
-        """Return what a request of so many tokens takes."""
+        """Return the bytes that a request of `tokens` tokens takes."""
         seen = sum(size * min(tokens, window) for window, size in self.windows)
         return self.fixed + self.a_token * tokens + seen
 
     def tokens(self, room: int) -> int:
-        """Return how many tokens there is room for: those of requests as long as they may be, and
-        of a shorter one; at least 0.
+        """Return how many tokens fit into `room` bytes; at least 0.
+
+        Counts as many requests of the longest length as fit, and one shorter request.
         """
         requests, rest = divmod(max(0, room), max(1, self.request_bytes(self.longest)))
         shorter = bisect_right(range(self.longest), rest, key=self.request_bytes) - 1
@@ -138,7 +140,7 @@ class KvCache:
 
 
 def _padding(counts: Sequence[int]) -> Callable[[int], int]:
-    """Return by how many layers vLLM counts so many that keep the same."""
+    """Return a function from a number of layers to the padded number that vLLM counts."""
     least, most = min(counts, default=1), max(counts, default=1)
     group = most if most < 1.5 * least else least
     return lambda count: math.ceil(count / group) * group
@@ -154,9 +156,9 @@ def _kv_number_bytes(checkpoint: Checkpoint, settings: ServingSettings) -> int:
 def work_bytes(checkpoint: Checkpoint, tensor: int, number: int) -> int:
     """Return the bytes a GPU needs beside weights and KV cache.
 
-    Of a batch, a few copies of the hidden state and the gated inner state of one layer live at
-    once; of each request that is sampled, the logits of the whole vocabulary, in float32 and
-    twice.
+    For a batch, a few copies of the hidden state and of one layer's gated inner state exist at
+    once. For each request that is sampled, the logits of the whole vocabulary exist twice, in
+    float32.
     """
     a_token = (4 * checkpoint.hidden + 3 * math.ceil(checkpoint.inner / tensor)) * number
     logits = _BATCH_REQUESTS * checkpoint.vocab * 4 * 2

@@ -1,4 +1,4 @@
-"""Several models on one machine: who gets which part of it."""
+"""Divides one machine between several models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcscientist.records.base import Record
 
 
 class Demand(Record):
-    """A model to serve. `share`: its part of the work, relative to the others' (tokens, say)."""
+    """A model to serve. `share` is its part of the work relative to the others', as in tokens."""
 
     checkpoint: Checkpoint
     share: float = Field(default=1.0, gt=0)
@@ -27,10 +27,10 @@ def lay_out_all(
 ) -> dict[str, Layout]:
     """Return a layout for each model, by the names given.
 
-    Each model gets one replica first; then again and again the one that has fewest GPUs for its
-    share gets another, until none fits. `serving.replicas` holds for each model. Where they do not
-    fit as each would be laid out alone, replicas get fewer GPUs, and with that less context.
-    Raises ServingError where not all models fit together.
+    Each model gets one replica first. Then the model with the fewest GPUs for its share gets
+    another, until none fits. `serving.replicas` applies to each model. If the models do not fit
+    with the layouts they would have alone, replicas get fewer GPUs, and so less context. Raises
+    ServingError where not all models fit together.
     """
     if len(demands) == 1:
         return {name: lay_out(d.checkpoint, machine, settings) for name, d in demands.items()}
@@ -65,7 +65,7 @@ def lay_out_all(
 
 
 def _fit_together(room: list[int], layouts: Mapping[str, Layout], replicas: int) -> bool:
-    """Take so many replicas of each out of the nodes' free GPUs; tell whether they were there."""
+    """Take `replicas` replicas of each model from the free GPUs; return whether all fit."""
     return all(_place(room, layouts[name]) for name in _largest_first(layouts) * replicas)
 
 
@@ -79,12 +79,12 @@ def _narrower(
     machine: Machine,
     settings: ServingSettings,
 ) -> dict[str, Layout]:
-    """Return the largest replica that can be laid out on fewer GPUs, laid out so; {}: none can."""
+    """Return a layout on fewer GPUs of the largest replica that has one; {} if none does."""
     for name in _largest_first(layouts):
         gpus = layouts[name].gpus_per_replica - 1
         if gpus < 1:
             continue
-        nodes = max(1, gpus // machine.gpus)  # whole ones, or a part of one
+        nodes = max(1, gpus // machine.gpus)  # whole nodes, or a part of one
         fewer = {"nodes": nodes, "gpus": min(gpus, machine.gpus)}
         with contextlib.suppress(ServingError):
             part = machine.model_copy(update=fewer)
@@ -93,9 +93,9 @@ def _narrower(
 
 
 def doubt(demands: Mapping[str, Demand], machine: Machine, settings: ServingSettings) -> str:
-    """Return why models that fit may not, for all that is known of a machine's cores; "": they do.
+    """Return why models that seem to fit may not, as far as cores are unknown; "" if they do.
 
-    Where these turn out to be slow with 16 bits, `auto` means float32.
+    On cores that turn out to be slow with 16 bits, `auto` means float32.
     """
     if machine.gpus or settings.dtype != "auto" or machine.short_numbers is not None:
         return ""
@@ -107,9 +107,9 @@ def doubt(demands: Mapping[str, Demand], machine: Machine, settings: ServingSett
 
 
 def _parts(models: int, machine: Machine, settings: ServingSettings) -> tuple[Machine, list[int]]:
-    """Return what one replica may count on, and the free GPUs of each node.
+    """Return the machine that one replica may count on, and the free GPUs of each node.
 
-    Without GPUs a node is divided into as many engines as are needed for each model to have one.
+    Without GPUs, a node is divided into as many engines as each model needs to have its replicas.
     """
     if machine.gpus:
         return machine, [machine.gpus] * machine.nodes
@@ -128,12 +128,12 @@ def _size(layout: Layout) -> int:
 
 
 def _place(room: list[int], layout: Layout) -> bool:
-    """Take a replica's GPUs out of the nodes' free ones; tell whether they were there.
+    """Take a replica's GPUs from the nodes' free ones; return whether there were enough.
 
-    All stages on the fullest node that has room for them, or else over the emptiest nodes.
+    All stages go to the fullest node that has room for them, or else to the emptiest nodes.
     """
     stage, stages = layout.tensor_parallel, layout.pipeline_parallel
-    if not layout.gpus_per_replica:  # an engine's place on a node, however many workers it has
+    if not layout.gpus_per_replica:  # one place on a node, however many workers the engine has
         stage = stages = 1
     fits = [node for node, free in enumerate(room) if free >= stage * stages]
     if fits:

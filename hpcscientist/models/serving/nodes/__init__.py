@@ -1,1 +1,1 @@
-"""What runs on the nodes of a model plane."""
+"""The processes that run on the nodes of a model plane."""

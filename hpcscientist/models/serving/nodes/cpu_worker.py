@@ -1,9 +1,9 @@
-"""vLLM's worker for cores, which asks for the tile registers (AMX) before it uses them.
+"""A vLLM worker for CPU cores that requests the tile registers (AMX) before it uses them.
 
-Linux lets a process use them only once it has asked, and ends it with SIGILL otherwise. In vLLM
-0.32 the attention in 16 bits uses them and asks for nothing; what asks is a product of matrices
-with more than four rows. So an engine that is not warmed up (`serving.eager`) ended with its first
-prompt where that had four tokens or fewer.
+Linux lets a process use them only after it has requested them, and ends it with SIGILL otherwise.
+In vLLM 0.32 the 16-bit attention uses them without a request; only a matrix product with more than
+four rows makes one. So an engine that is not warmed up (`serving.eager`) crashed if its first
+prompt had four tokens or fewer.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 
 
 class Worker(CPUWorker):  # type: ignore[misc]
-    """See the module."""
+    """vLLM's CPU worker with access to the tile registers."""
 
     def init_device(self) -> None:
-        """Ask, then go on as vLLM does; cores without such registers say no, and that is well."""
+        """Request the registers, then do as vLLM does; cores without them refuse, which is fine."""
         if torch.cpu._is_amx_tile_supported():
             torch.cpu._init_amx()
         super().init_device()

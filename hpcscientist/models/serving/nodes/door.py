@@ -1,9 +1,9 @@
-"""A node's door to all models of a plane: one address on its loopback, for people and programs.
+"""A node's door to all models of a plane: one loopback address, for people and programs.
 
     python -m hpcscientist.models.serving.nodes.door ORDER
 
-A request goes on to the replica of its model that has the fewest of this door's in flight. A
-campaign's own driver knows the replicas and asks them itself.
+A request goes to the replica of its model with the fewest of this door's requests in flight. A
+campaign's own driver connects to the replicas directly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.models.serving.replicas import Replicas
 
 _LONGEST = 64 * 2**20  # bytes of a request
-# Of one connection alone (RFC 9110, 7.6.1), or made anew for the other.
+# Headers of one connection only (RFC 9110, 7.6.1), or created anew for the other connection.
 _NOT_PASSED = frozenset(
     ("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host")
 )
@@ -31,17 +31,17 @@ _CONNECT_S = 10.0
 
 
 class Door:
-    """Lets through who shows the key."""
+    """A proxy that admits requests with the key."""
 
     def __init__(self, paths: ServingPaths) -> None:
-        """Raises ServingError where the key cannot be read."""
+        """Read the key. Raises ServingError where it cannot be read."""
         self._paths = paths
         self._wanted = f"Bearer {secrets.read(paths.key)}".encode()
         self._replicas = Replicas(paths)
         self._in_flight = Counter[str]()
 
     def application(self) -> web.Application:
-        """Return what answers requests."""
+        """Return the web application that answers requests."""
         made = web.Application(client_max_size=_LONGEST)
         made.router.add_route("*", "/{path:.*}", self._answer)
         made.cleanup_ctx.append(self._connections)
@@ -56,7 +56,7 @@ class Door:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         shown = request.headers.getall("Authorization", [])
-        # In constant time, so that nobody can guess it byte by byte.
+        # In constant time, so that the key cannot be guessed byte by byte.
         if len(shown) != 1 or not hmac.compare_digest(shown[0].encode(), self._wanted):
             return _refusal(401, "wrong or missing API key", "authentication_error")
         body = await request.read()
@@ -74,7 +74,7 @@ class Door:
         return await self._pass_on(request, body, name)
 
     async def _pass_on(self, request: web.Request, body: bytes, name: str) -> web.StreamResponse:
-        """Ask the replicas in turn until one takes the request."""
+        """Try the replicas in turn until one accepts the request."""
         urls = sorted(self._replicas.of(name), key=self._in_flight.__getitem__)
         headers = [(k, v) for k, v in request.headers.items() if k.lower() not in _NOT_PASSED]
         why = "no replica of it answers now; see the plane's logs"
@@ -98,7 +98,7 @@ class Door:
 
 
 async def _hand_back(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    """Give back an answer piece by piece, as it comes."""
+    """Pass on an answer piece by piece, as it arrives."""
     passed = [(k, v) for k, v in answer.headers.items() if k.lower() not in _NOT_PASSED]
     response = web.StreamResponse(status=answer.status, headers=dict(passed))
     await response.prepare(request)
@@ -109,7 +109,7 @@ async def _hand_back(request: web.Request, answer: aiohttp.ClientResponse) -> we
 
 
 def _model(body: bytes) -> str:
-    """The model that a request names, "" where it names none."""
+    """Return the model that a request names, "" if it names none."""
     try:
         asked = json.loads(body) if body else None
     except ValueError:
@@ -125,7 +125,7 @@ def _refusal(status: int, said: str, kind: str = "invalid_request_error") -> web
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve until told to end."""
+    """Serve until asked to end."""
     order = Order.model_validate_json(Path(arguments[0]).read_bytes())
     door = Door(ServingPaths(order.folder))
     web.run_app(
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str]) -> None:
         port=order.ports.http,
         access_log=None,
         print=None,
-        handler_cancellation=True,  # who goes away takes the request along
+        handler_cancellation=True,  # a client that disconnects cancels its request
     )
 
 

@@ -1,7 +1,7 @@
-"""The gate before an engine's server: who does not show the key learns nothing.
+"""The gate before an engine's server: requests without the key get no information.
 
 vLLM's own check (`--api-key`) leaves `/health`, `/metrics`, `/version` and others open, and any
-user of a shared node reaches an open port, on the loopback address too.
+user of a shared node can reach an open port, on the loopback address too.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _BODY = json.dumps(
 ).encode()
 
 
-KEY_FILE = "HPCSCI_PLANE_KEY_FILE"  # what tells a server the file that holds the key
+KEY_FILE = "HPCSCI_PLANE_KEY_FILE"  # names the file with the key, for a server
 
 
 class Gate:
-    """An ASGI middleware that lets through what carries `Authorization: Bearer KEY`."""
+    """An ASGI middleware that admits requests with `Authorization: Bearer KEY`."""
 
     def __init__(self, app: App) -> None:
-        """Take the key from the file that a variable names. Raises ServingError."""
+        """Read the key from the file that a variable names. Raises ServingError."""
         self._app = app
         self._wanted = b"Bearer " + secrets.read(Path(os.environ[KEY_FILE])).encode()
 
@@ -50,5 +50,5 @@ class Gate:
 
     def _is_allowed(self, scope: Scope) -> bool:
         shown = [value for name, value in scope.get("headers", ()) if name == b"authorization"]
-        # In constant time, so that nobody can guess it byte by byte.
+        # In constant time, so that the key cannot be guessed byte by byte.
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._wanted)

@@ -1,4 +1,4 @@
-"""What the processes of a plane leave on a node: a folder, shared memory, logs worth keeping."""
+"""Handles what a plane's processes leave on a node: a folder, shared memory, logs to keep."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ import psutil
 from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
 
 _SHARED = Path("/dev/shm")
-_OF_PYTHON = "psm_"  # what multiprocessing calls shared memory; vLLM's queues are of that kind
+_OF_PYTHON = "psm_"  # multiprocessing's prefix for shared memory, which vLLM's queues use
 _LIST = "shared-memory"
-_LOOK_AGAIN_S, _LOOKS = 2.0, 5  # at segments that none of the processes had mapped
+_LOOK_AGAIN_S, _LOOKS = 2.0, 5  # for segments that none of the processes had mapped
 _LOG_TAIL = 64 * 1024
-# The longest of the paths that Ray gives to sockets, below its own folder; such may have 107 bytes.
+# The longest path of Ray's sockets below its own folder; a socket's path may have 107 bytes.
 _SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 _LONGEST_PATH = 107
-# What an engine says of its end is in its worker's output.
+# An engine's last messages are in its worker's output.
 _LOGS_KEPT = ("serve/*.log", "gcs_server*", "raylet*", "worker-*.out", "*.err")
 
 
 def temporary_folder(order: Order) -> Path:
-    """Make a short private folder on this node's own disk; sweep what a killed one left."""
+    """Create a short private folder on this node's own disk; sweep those of killed nodes."""
     base = Path(os.path.expandvars(order.scratch)) if order.scratch else Path(tempfile.gettempdir())
-    # The host is in the name because such a folder may be a shared one after all.
+    # The name contains the host because such a folder may be on a shared file system after all.
     host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
     prefix = f"hpcsci-{host}-"
     longest = of_ray(base / f"{prefix}{os.getpid()}-9") / _SOCKET
@@ -41,15 +41,15 @@ def temporary_folder(order: Order) -> Path:
         base = Path("/tmp")
     for left in base.glob(f"{prefix}*"):
         pid = left.name.removeprefix(prefix).partition("-")[0]
-        # Its own node may remove it meanwhile; and others put there what they like, links too.
+        # Its own node may remove it meanwhile, and others may put anything there, links too.
         with contextlib.suppress(OSError):
             mine = left.lstat().st_uid == os.geteuid()
             if mine and pid.isdigit() and not psutil.pid_exists(int(pid)):
                 _remove_listed(left)
                 shutil.rmtree(left, ignore_errors=True)
-    for number in itertools.count():  # no random name: there is no room for one
+    for number in itertools.count():  # not a random name: it would make the path too long
         folder = base / f"{prefix}{os.getpid()}{f'-{number}' if number else ''}"
-        with contextlib.suppress(FileExistsError):  # somebody's, or left by one of this number
+        with contextlib.suppress(FileExistsError):  # another user's, or left by an earlier process
             folder.mkdir(mode=0o700)
             return folder
     raise AssertionError
@@ -58,25 +58,25 @@ def temporary_folder(order: Order) -> Path:
 def of_ray(folder: Path) -> Path:
     """Return Ray's part of a node's folder.
 
-    Ray opens its own folder to everybody, and whoever reaches the sockets in it has all that is
-    said there: only what is around it keeps others out.
+    Ray opens its own folder to everybody, and any user who reaches its sockets can read all
+    messages. Only the private folder around it keeps others out.
     """
     return folder / "r"
 
 
 class SharedMemory:
-    """The shared memory that a node's processes make. Killed, they leave it behind.
+    """The shared memory that a node's processes create, and leave behind when they are killed.
 
-    It is looked for while they live: whoever ends a job may end engine and node at once, and of a
-    process that is gone nobody can tell what it had. The list is kept in the node's folder, so that
-    the next node of this machine removes what one that was killed outright could not.
+    Segments are looked for while the processes live: engine and node may be ended at once, and
+    nobody can tell afterwards what a dead process had. The list is kept in the node's folder, so
+    that the next node process on this machine can clean up after one that was killed.
 
-    Only segments made since this was, and this user's: people keep weights and whole environments
-    in /dev/shm too.
+    Only this user's segments, created since this object, count: people keep weights and whole
+    environments in /dev/shm too.
     """
 
     def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
-        """`pids` returns the processes that are alive."""
+        """Record the existing segments. `pids` returns the processes that are alive."""
         self._pids = pids
         self._before = segments()
         self._made: dict[str, int] = {}
@@ -85,11 +85,11 @@ class SharedMemory:
         self._folder: Path | None = None
 
     def keep_list(self, folder: Path) -> None:
-        """Keep the list in this folder from now on."""
+        """Write the list to this folder from now on."""
         self._folder = folder
 
     def look(self) -> None:
-        """Look whether something was made. It is cheap where there is nothing new."""
+        """Look for new segments. It is cheap if there are none."""
         unknown = segments() - self._before - self._made.keys()
         if not unknown <= self._seen:
             self._looks = _LOOKS
@@ -107,42 +107,43 @@ class SharedMemory:
                 (self._folder / _LIST).write_text(text)
 
     def unname(self) -> None:
-        """Take the names from the shared memory through which an engine's processes speak.
+        """Unlink the shared memory through which an engine's processes communicate.
 
-        To be called once they all have it: it is then gone with them, however they end.
+        To be called once all of them have opened it: it then disappears with them, however they
+        end.
         """
         self.look()
         _remove({n: inode for n, inode in self._made.items() if n.startswith(_OF_PYTHON)})
 
     def remove(self) -> None:
-        """Remove what was made, once the processes are gone."""
+        """Remove the segments, once the processes are gone."""
         _remove(self._made)
         new = segments() - self._before
         _remove_unheld({name: _inode(name) for name in new if _is_an_engine_s(name)})
 
 
 def shared_memory(pids: Iterable[int]) -> set[Path]:
-    """Return the shared memory of this user's that processes have mapped."""
+    """Return this user's shared memory that processes have mapped."""
     found: set[Path] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
                 path = line.split(maxsplit=5)[-1]
-                name = path.removeprefix(f"{_SHARED}/")  # or "... (deleted)", which nothing is
+                name = path.removeprefix(f"{_SHARED}/")  # "... (deleted)" matches no file
                 if name != path and "/" not in name and _inode(name) is not None:
                     found.add(_SHARED / name)
     return found
 
 
 def remove(segments: Iterable[Path]) -> None:
-    """Remove shared memory that can be removed; another's link may pass for a segment."""
+    """Remove shared memory if possible; a segment may be another user's link."""
     for segment in segments:
         with contextlib.suppress(OSError):
             segment.unlink()
 
 
 def _inode(name: str) -> int | None:
-    """Return the inode of a segment of this user's; None where it is gone, or another's."""
+    """Return the inode of a segment of this user; None if it is gone, or another user's."""
     with contextlib.suppress(OSError):
         status = (_SHARED / name).lstat()
         return status.st_ino if status.st_uid == os.geteuid() else None
@@ -150,14 +151,16 @@ def _inode(name: str) -> int | None:
 
 
 def _is_an_engine_s(name: str) -> bool:
-    """Whether a name is what Python gives to shared memory, or has the number of a process that
-    is gone, as those of PyTorch and joblib do."""
+    """Return whether a name is Python's for shared memory, or has a dead process's number.
+
+    PyTorch and joblib put the number of the process into the name.
+    """
     made = re.match(r"(?:torch_|sem\.loky-)(\d+)[_-]", name)
     return name.startswith(_OF_PYTHON) or (made is not None and not psutil.pid_exists(int(made[1])))
 
 
 def _remove(segments: Mapping[str, int | None]) -> None:
-    """Remove segments, by name and inode: a name may have become another's."""
+    """Remove segments by name and inode, since a name may have been reused."""
     still = (name for name, inode in segments.items() if inode and _inode(name) == inode)
     remove(_SHARED / name for name in still)
 
@@ -170,14 +173,14 @@ def _remove_unheld(segments: Mapping[str, int | None]) -> None:
 
 
 def segments() -> frozenset[str]:
-    """Return what is in shared memory now."""
+    """Return the names of all shared memory."""
     with contextlib.suppress(OSError):
         return frozenset(path.name for path in _SHARED.iterdir())
     return frozenset()
 
 
 def remove_orphans() -> None:
-    """Remove PyTorch's and joblib's shared memory of this user whose processes are gone."""
+    """Remove this user's shared memory of PyTorch and joblib whose processes are gone."""
     names = [n for n in segments() if not n.startswith(_OF_PYTHON) and _is_an_engine_s(n)]
     _remove_unheld({name: _inode(name) for name in names})
 
@@ -190,12 +193,12 @@ def _remove_listed(folder: Path) -> None:
 
 
 def keep_logs(order: Order, folder: Path) -> None:
-    """Copy the ends of Ray's logs to the plane's folder: with the folder they would be gone."""
+    """Copy the ends of Ray's logs to the plane's folder before the node's folder is deleted."""
     paths = ServingPaths(order.folder)
     target = paths.logs / socket.gethostname()
     with contextlib.suppress(OSError):
         if not paths.root.is_dir():
-            return  # removed by whoever ordered the plane: it stays so
+            return  # the driver removed the folder: do not create it again
         logs = of_ray(folder) / "session_latest" / "logs"
         for pattern in _LOGS_KEPT:
             for log in logs.glob(pattern):
@@ -206,7 +209,7 @@ def keep_logs(order: Order, folder: Path) -> None:
 
 
 def withdraw(order: Order) -> None:
-    """Publish no longer what this start of the plane did: whoever ordered it may be gone."""
+    """Remove the endpoint that this start published, since the driver may be gone."""
     paths = ServingPaths(order.folder)
     with contextlib.suppress(OSError, ValueError):
         if Endpoint.model_validate_json(paths.endpoint.read_bytes()).nonce == order.nonce:

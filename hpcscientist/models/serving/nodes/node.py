@@ -1,12 +1,12 @@
-"""What runs on each node of a plane: one Ray, and on the head the application too.
+"""The main process on each node of a plane: runs Ray, and on the head the application too.
 
     python -m hpcscientist.models.serving.nodes.node ORDER head|worker
 
-It ends with all its processes, its temporary folder and its shared memory when it is told to
-(by a signal, or by the plane's `stop` file: srun makes of every signal a SIGKILL for its step),
-when its parent dies, when whoever ordered the plane shows no life any more (`lease`), or when its
-Ray ends; `ray stop` is never called, for that would end every Ray of this user on the node. Exit
-status PORTS_TAKEN asks for another block of ports.
+It ends with all its processes, its temporary folder and its shared memory in these cases: it gets a
+signal; the plane's `stop` file appears (srun turns every signal into a SIGKILL of its step); its
+parent dies; the plane's driver shows no more signs of life (`lease`); or its Ray ends. It never
+calls `ray stop`, which would end every Ray of this user on the node. Exit status PORTS_TAKEN asks
+for another block of ports.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Told(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one node of a plane until told to end; return the exit status."""
+    """Serve one node of a plane until asked to end; return the exit status."""
     order_file, role = arguments
     order = Order.model_validate_json(Path(order_file).read_bytes())
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         _ignore()
         memory.look()
         brood.end()
-        memory.remove()  # first: whoever ends a job does not wait for long
+        memory.remove()  # first: whatever ends a job does not wait for long
         if folder is not None:
             leftovers.keep_logs(order, folder)
             shutil.rmtree(folder, ignore_errors=True)
@@ -81,10 +81,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def ray_command(order: Order, role: str, own: str, folder: Path) -> list[str]:
-    """Return the command that starts Ray on this node and stays.
+    """Return the command that runs Ray on this node in the foreground.
 
-    Everything is given: what Ray finds by itself (all cores, all GPUs, a third of the memory) is
-    the whole node's, and not ours.
+    All resources are given. By itself Ray would use the whole node's (all cores, all GPUs, a third
+    of the memory), not only ours.
     """
     given = order.ports
     options = {
@@ -110,14 +110,14 @@ def ray_command(order: Order, role: str, own: str, folder: Path) -> list[str]:
     head = ["--head"] if role == "head" else []
     listed = [f"--{name}={value}" for name, value in options.items()]
     return [
-        # -P: nothing in the folder it was launched from is taken for a module.
+        # -P: keeps modules in the launch folder from being imported.
         *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", *head, *listed),
         *("--disable-usage-stats", "--block", "--log-style=record", "--log-color=false"),
     ]
 
 
 def own_address(peer: str) -> str:
-    """Return this machine's address on the way to another; nothing is sent."""
+    """Return this machine's address on the route to another; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((peer, 9))
         return str(probe.getsockname()[0])
@@ -141,12 +141,12 @@ def _serve(order: Order, role: str, own: str, folder: Path, memory: leftovers.Sh
 
     def is_over() -> bool:
         memory.look()
-        # A shared file system that fails for a moment ends nothing; the lease does, if it stays so.
+        # A shared file system that fails for a moment ends nothing; if it stays so, the lease does.
         with contextlib.suppress(OSError):
             if paths.is_stopped(order.nonce):
                 return True
         if lease.is_over():
-            with contextlib.suppress(OSError):  # whoever read this may be gone too
+            with contextlib.suppress(OSError):  # the reader of this output may be gone too
                 print("whoever ordered this plane is gone: it ends", flush=True)
             return True
         return False
@@ -174,14 +174,14 @@ def _serve(order: Order, role: str, own: str, folder: Path, memory: leftovers.Sh
 
 
 def first_gpus(count: int, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that shows the first GPUs alone: the others are kept for trials."""
+    """Return the variable that shows only the first GPUs; the others are left to trials."""
     if not count:
         return {}
     return {"CUDA_VISIBLE_DEVICES": ",".join(_gpus(count, given)[:count]), **gpus.order(given)}
 
 
 def other_gpus(count: int, held: int, given: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the GPUs beside these, of so many that a machine has, as the variable names them."""
+    """Return the GPUs after the first `count` of the `held` ones, as the variable names them."""
     return tuple(_gpus(held, given)[count:held])
 
 
@@ -206,7 +206,7 @@ def _ended(running: Iterable[subprocess.Popen[bytes]]) -> int:
 def _await_head(
     order: Order, running: Iterable[subprocess.Popen[bytes]], is_over: Callable[[], bool]
 ) -> bool:
-    """Wait until the head's Ray accepts connections; False once that is of no use any more.
+    """Wait until the head's Ray accepts connections; return False if the wait became pointless.
 
     Raises TimeoutError.
     """
@@ -227,7 +227,7 @@ def _ignore() -> None:
 
 
 def _tell(number: int, frame: FrameType | None) -> None:
-    _ignore()  # a second signal would end what the first one's end cleans up
+    _ignore()  # a second signal would interrupt the cleanup that the first one started
     raise Told(signal.Signals(number).name)
 
 

@@ -1,6 +1,6 @@
-"""The environment of everything that serves: no hub, no telemetry, no proxy, nothing leaves.
+"""The environment of all serving processes: no hub, no telemetry, no proxy, no outgoing traffic.
 
-And nobody comes in: Ray is told of its token, servers of the key.
+It also closes them to others: Ray gets the path of its token, servers that of the key.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.models.serving.nodes import gate
 from hpcscientist.models.serving.order import ServingPaths
 
-# For whatever opens a model. Each is read by the library whose name it carries.
+# For whatever opens a model. Each variable is read by the library in its name.
 HUBS = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
-    "TOKENIZERS_PARALLELISM": "false",  # it warns in every process that is started later
+    "TOKENIZERS_PARALLELISM": "false",  # else it warns in every process that is forked later
 }
 # For whatever serves one.
 QUIET = {
@@ -27,15 +27,15 @@ QUIET = {
     "VLLM_DO_NOT_TRACK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_DOCKER_CPU_WARNING": "1",
-    # Ray's ports for metrics ask nobody for the token. The two servers of a head cannot be left
-    # out; at a port that there is none of, they log an error and do without.
+    # Ray's metrics ports do not check the token. Two servers of a head cannot be switched off;
+    # with an impossible port they log an error and continue without one.
     "RAY_enable_metrics_collection": "0",
     "AUTOSCALER_METRIC_PORT": "65536",
     "DASHBOARD_METRIC_PORT": "65536",
     "OTEL_SDK_DISABLED": "true",
-    # Ray looks at all of the machine, and would end engines for what others take of it.
+    # Ray monitors the whole machine's memory, and would kill engines for what others use.
     "RAY_memory_monitor_refresh_ms": "0",
-    # Ray has its processes wait behind all others; engines have work to do as others have.
+    # Ray starts its processes at the lowest priority; engines have work to do as others have.
     "RAY_worker_niceness": "0",
 }
 _DROPPED = frozenset(

@@ -1,7 +1,7 @@
-"""One replica of a model: an actor of Ray that has the engine's own server run beside it.
+"""One replica of a model: a Ray actor that runs the engine's own server beside it.
 
-Ray says on which node and on which GPUs, and starts the actor again where its process or its node
-is lost. Requests go to the server by HTTP and touch neither Ray nor this process.
+Ray chooses the node and the GPUs, and restarts the actor if its process or its node is lost.
+Requests go to the server by HTTP and touch neither Ray nor this process.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from hpcscientist.records.base import Record
 _POLL_S = 0.2
 _ASK_S = 10.0
 _TAIL = 64 * 1024
-_PAUSE_S = 10.0  # before another start, where the last one came to nothing
-# What vLLM's log says as it starts, in that order, and what it does from there on.
+_PAUSE_S = 10.0  # before another start, if the last one failed
+# What vLLM's log says during the start, in that order, and what vLLM does from there on.
 _PHASES = (
     (r"non-default args", "starts the engine"),
     (r"Starting to load model", "reads weights"),
@@ -39,8 +39,10 @@ _PHASES = (
 
 
 class State(Record):
-    """How a replica is. `url`: where it answers, "" while it does not; `phase`: what it does until
-    then; `fault`: why it never will, "" while it may.
+    """The state of a replica.
+
+    `url`: where it answers, "" while it does not. `phase`: what it does until then. `fault`: why it
+    never will, "" while it may.
     """
 
     url: str = ""
@@ -49,10 +51,10 @@ class State(Record):
 
 
 class Replica:
-    """The actor."""
+    """The Ray actor of one replica."""
 
     def __init__(self, order: str, model: int, number: int) -> None:
-        """Start the server. `model`: its place in the order; `number` tells its replicas apart."""
+        """Start the server of replica `number` of the order's model at index `model`."""
         self._order = Order.model_validate_json(Path(order).read_bytes())
         self._model = self._order.models[model]
         self._paths = ServingPaths(self._order.folder)
@@ -60,13 +62,13 @@ class Replica:
         self._folder = Path(tempfile.mkdtemp(prefix="r-", dir=os.environ.get(caches.FOLDER)))
         self._state = State()
         self._archive = caches.archive(self._model, os.environ)
-        # One replica of a model keeps it for all: what they compile is the same.
+        # One replica of a model keeps the archive for all: they compile the same files.
         self._keeps, self._unpacked = number == 0, caches.unpack(self._archive, self._folder)
         self._server = self._start()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def state(self) -> State:
-        """Return how it is now."""
+        """Return the current state."""
         if self._state.url or self._state.fault:
             return self._state
         said = read_tail(self._log, _TAIL)
@@ -86,22 +88,23 @@ class Replica:
         file = self._folder / "server.json"
         write_text(file, given.model_dump_json(indent=2), durable=False)
         environment = os.environ | caches.variables(self._folder) | self._model.variables
-        # Connections rest between a campaign's requests; whoever closes one may cross a request.
+        # Connections are idle between a campaign's requests; a server that closes one may hit a
+        # request that was just sent.
         environment["VLLM_HTTP_TIMEOUT_KEEP_ALIVE"] = "86400"
-        # Where vLLM has Ray place an engine's workers on several nodes.
+        # For engines whose workers vLLM has Ray place on several nodes.
         environment["RAY_ADDRESS"] = f"{self._order.head}:{self._order.ports.gcs}"
         with self._log.open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", server.__name__, str(file)],
                 env=environment,
-                stdin=subprocess.PIPE,  # its end says that this process has gone
+                stdin=subprocess.PIPE,  # closed when this process ends, which ends the server
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 
     def _watch(self) -> None:
-        """See when it answers, and end with it: Ray then starts another in its place."""
+        """Notice when the server answers, and end when it ends: Ray then starts another replica."""
         while (status := self._server.poll()) is None:
             if not self._state.url and (url := self._answers()):
                 self._state = State(url=url)
@@ -125,7 +128,7 @@ class Replica:
             context = secrets.believed(self._paths) if url.startswith("https:") else None
             with urllib.request.urlopen(asked, timeout=_ASK_S, context=context):
                 return url
-        except OSError:  # HTTP's errors among them
+        except OSError:  # includes HTTP errors
             return ""
 
     def _last_words(self) -> str:
@@ -133,11 +136,9 @@ class Replica:
 
 
 def last_words(log: str) -> str:
-    """What an engine's log says of its end: the last error that is named in it, else its last
-    line.
-    """
+    """Return the last error in an engine's log, or else the last line."""
     lines = [line for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\w(Error|Exception)\b.*: ", line)]
-    # The server's own last error says no more than that its engine had one.
+    # The server's own last error only says that its engine had one.
     causes = [line for line in errors if "See root cause above" not in line]
     return (causes or errors or lines or ["it said nothing"])[-1]

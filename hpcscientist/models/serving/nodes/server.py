@@ -3,10 +3,10 @@
     python -m hpcscientist.models.serving.nodes.server SERVER
 
 SERVER is a file that holds a `Server`. The process writes its address into a file once it has a
-port, ends with whoever holds the other end of its standard input, and takes its engine along.
+port. It ends, together with its engine, when the other end of its standard input is closed.
 
-vLLM's server is asked for by the names that its own command line uses, and not through
-`ray.serve.llm`: each release of that goes with one vLLM (Ray 2.60 asks for exactly 0.29).
+vLLM's server is started by the names that its own command line uses, and not through
+`ray.serve.llm`: each release of that works with one vLLM only (Ray 2.60 requires exactly 0.29).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from hpcscientist.records.base import Record
 
 
 class Server(Record):
-    """What one server serves. `host`: the address it listens on, by a port that is free there.
+    """What one server serves. `host` is the address it listens on, at a free port.
 
-    `certificate` and `certificate_key` are files, "" to speak without TLS; `address` is the file
-    that it writes its own into.
+    `certificate` and `certificate_key` are files, "" for no TLS; the server writes its own address
+    into the file `address`.
     """
 
     model: ServedModel
@@ -44,7 +44,7 @@ class Server(Record):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve until whoever started this has gone."""
+    """Serve until the process that started this one is gone."""
     given = Server.model_validate_json(Path(arguments[0]).read_bytes())
     threading.Thread(target=_end_with_starter, daemon=True).start()
     serve, parsers, parser = (
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _wanted(given: Server) -> dict[str, Any]:
-    """The arguments of the engine and of its server, by their names."""
+    """Return the arguments of the engine and of its server, by name."""
     own = {
         "model": given.model.folder,
         "served_model_name": [given.model.name],
@@ -81,7 +81,7 @@ def _wanted(given: Server) -> dict[str, Any]:
 
 
 def _free_port(host: str) -> int:
-    # vLLM binds it some moments later, before it loads anything.
+    # vLLM binds the port some moments later, before it loads anything.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
@@ -97,7 +97,7 @@ def _found(name: str, modules: Sequence[str]) -> Any:
 
 
 def _end_with_starter() -> None:
-    """End this process and its engine, which are a session of their own, with who started it."""
+    """End this process and its engine, which have a session of their own, with the starter."""
     os.read(0, 1)
     os.killpg(0, signal.SIGKILL)
 

@@ -1,18 +1,19 @@
-"""How vLLM's processes wait for each other: a plugin of vLLM.
+"""A plugin of vLLM that shortens how long its processes spin while they wait for each other.
 
-vLLM's engine and its workers tell each other what is next through shared memory. After each message
-they look for another without pause for a second, and then sleep until a socket wakes them.
+vLLM's engine and its workers exchange messages through shared memory. After each message they poll
+for another without pause for a second, and then sleep until a socket wakes them.
 
-To look without pause suits an engine on GPUs, whose steps take milliseconds and leave the cores
-idle. On cores a step takes longer, and who looks takes from those that compute: a fifth of the
-tokens on two cores. So there the look is shortened.
+Polling suits an engine on GPUs, whose steps take milliseconds and leave the cores idle. On cores a
+step takes longer, and a polling process slows down the computing ones: it costs a fifth of the
+tokens on two cores. So there the polling is shortened.
 
-The socket may lose a wake-up: it keeps one message and drops what comes while that is full. vLLM
-0.25 then sleeps for ever, on GPUs too, once an engine of several workers has been idle; 0.32 looks
-again after five seconds. Here everybody looks again after 20 ms, which costs next to nothing.
+The socket may lose a wake-up: it holds one message and drops others while it is full. vLLM 0.25
+then sleeps for ever, on GPUs too, once an engine of several workers has been idle; 0.32 looks again
+after five seconds. With this plugin every process looks again after 20 ms, which costs next to
+nothing.
 
-vLLM loads every plugin that is installed beside it (entry points `vllm.general_plugins`), also
-in engines that are not ours; so this one does nothing unless a variable asks for it.
+vLLM loads every plugin that is installed beside it (entry points `vllm.general_plugins`), also in
+engines that are not ours; so this one does nothing unless a variable asks for it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _PARAMETER = "busy_loop_s"
 
 
 def register() -> None:
-    """Have processes of a plane wait so, where this vLLM waits in such a way. Idempotent."""
+    """Patch the waiting of a plane's processes, if this vLLM waits in that way. Idempotent."""
     seconds, is_ours = os.environ.get(VARIABLE), os.environ.get(FOLDER)
     if not seconds and not is_ours:
         return
@@ -50,7 +51,7 @@ def register() -> None:
 
     @functools.wraps(wait)
     def look_again(self: Any, timeout_ms: float | None = None) -> None:
-        """Wait as before, but for so long at most; whoever waits then looks, and waits again."""
+        """Wait as before, but at most LOOK_AGAIN_MS; the caller then looks and waits again."""
         wait(self, LOOK_AGAIN_MS if timeout_ms is None else min(timeout_ms, LOOK_AGAIN_MS))
 
     if "timeout_ms" in inspect.signature(wait).parameters:

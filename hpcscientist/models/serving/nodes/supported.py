@@ -1,8 +1,8 @@
-"""Asked of the interpreter that serves: has it the engine, and what does that make of a model?
+"""Runs in the serving interpreter: reports which engine it has, and how that reads a model.
 
 Run as `python -m hpcscientist.models.serving.nodes.supported ARCHITECTURE` with the model's
-config.json as standard input; prints one line of JSON. It imports nothing of this package, so that
-its text can be given to any interpreter.
+config.json as standard input; prints one line of JSON. It imports nothing of this package, so its
+source can be passed to any interpreter (`python -c SOURCE ARCHITECTURE`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# Where vLLM has the server that is run for each replica: newer releases (0.29 and up), older ones.
+# Where vLLM has the server that runs for each replica: newer releases (0.29 and up), older ones.
 SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
 ARGUMENTS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
 PARSERS = ("vllm.utils.argparse_utils",)
-# What else serving imports beside vLLM, which brings them all.
+# Other modules that serving imports; vLLM depends on them all.
 BESIDE = ("aiohttp", "cryptography", "uvloop")
-# What classes compute, and leave out where they are written down.
+# Values that configuration classes compute and do not write to config.json.
 _COMPUTED = ("layers_block_type", "layer_types", "num_hidden_layers", "num_attention_heads")
 
 
 def examine(architecture: str, config: str) -> dict[str, Any]:
-    """Return versions, whether the architecture is known, what went wrong ("" for nothing), and
-    all that the engine reads in a config.json of the model that writes text.
+    """Return versions, whether the architecture is known, the fault, and the text model's config.
+
+    `fault` is "" if nothing went wrong. `config` is what the engine reads from config.json for the
+    text model.
     """
     said: dict[str, Any] = {
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -54,14 +56,14 @@ def examine(architecture: str, config: str) -> dict[str, Any]:
         said["vllm"] = vllm.__version__
         said |= _known(architecture, registry)
         said["lacks"] = _lacking()
-        # An engine that cannot read it says why when it starts; others are read without it.
+        # An engine that cannot read it says why when it starts; other models do not need it.
         with contextlib.suppress(Exception):
             said["config"] = _read(config)
     return said
 
 
 def _lacking() -> list[str]:
-    """Return what serving needs and does not find there, by the names of modules."""
+    """Return the names of modules that serving needs and that are missing."""
     found = [any(map(_is_there, listed)) for listed in (SERVERS, ARGUMENTS, PARSERS)]
     servers = [
         listed[0]
@@ -74,12 +76,12 @@ def _lacking() -> list[str]:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ImportError:  # nor is what it is a part of
+    except ImportError:  # its parent package is missing too
         return False
 
 
 def _known(architecture: str, registry: Any) -> dict[str, bool]:
-    """Return what the registry says, or transformers, by which vLLM runs what it lacks itself."""
+    """Return what the registry says, or transformers, which vLLM uses for models it lacks."""
     if architecture in registry.ModelRegistry.get_supported_archs():
         own = getattr(registry, "_VLLM_MODELS", {})
         writing = {
@@ -101,11 +103,11 @@ def _read(config: str) -> dict[str, Any]:
         whole = reading.get_config(folder, trust_remote_code=False)
     text = reading.get_hf_text_config(whole)
     said: dict[str, Any] = text.to_dict()
-    said.pop("dtype", None)  # of the part alone: config.json tells that of the weights
+    said.pop("dtype", None)  # the part's own; the weights' dtype is in config.json
     for name in _COMPUTED:
         with contextlib.suppress(Exception):
             said[name] = getattr(text, name)
-    with contextlib.suppress(Exception):  # what vLLM itself counts by; not every version has it
+    with contextlib.suppress(Exception):  # vLLM's own counts; not every version has them
         said |= _counts(whole, text)
     return dict(json.loads(json.dumps(said, default=str)))
 
@@ -116,7 +118,7 @@ def _counts(whole: Any, text: Any) -> dict[str, Any]:
     kind = counting.MODEL_ARCH_CONFIG_CONVERTORS.get(whole.model_type, base)
     found = kind(whole, text).convert()
     layers = [found[n] for n in range(found.total_num_hidden_layers)]
-    # What vLLM runs by transformers has a latent cache wherever it has a rank.
+    # A model that vLLM runs through transformers has a latent cache whenever it has a rank.
     registry = importlib.import_module("vllm.model_executor.models.registry")
     is_own = set(found.architectures) & set(registry.ModelRegistry.get_supported_archs())
     has_rank = getattr(text, "kv_lora_rank", None) is not None
