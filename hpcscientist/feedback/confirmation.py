@@ -5,9 +5,9 @@ Neither that choice nor anything the candidate could learn from its scores has t
 inputs or these seeds. The test is one-sided, because only "better" is claimed, and each idea is
 tested once.
 
-A metric with a tolerance is tested for "is not worse by more than that" (non-inferiority). An idea is
-confirmed if it passes all tests at level q. So q bounds the chance of a false confirmation, without
-a correction (intersection-union test: Berger 1982, Technometrics 24).
+A metric with a tolerance is tested for "is not worse by more than that" (non-inferiority). An idea
+is confirmed if it passes all tests at level q. So q bounds the chance of a false confirmation,
+without a correction (intersection-union test: Berger 1982, Technometrics 24).
 
 A confirmed idea was found before, at a false discovery rate of q. Of ideas without an effect, at
 most a share q passes this test, however many are tested. Seeds vary the training, not the inputs: a

@@ -124,8 +124,8 @@ def test_an_idea_is_confirmed_only_within_the_tolerances(direction: Direction) -
     over = [seconds(0.0), seconds(3.0)]
     assert "seconds" in str(judge(BASE, shifted(0.1), UP, 0.05, over).reason)
     assert "no better" in str(judge(BASE, shifted(-0.1), UP, 0.05, over).reason)
-    lacking = Limited(SECONDS, {}, {})
-    assert not judge(BASE, shifted(0.1), UP, 0.05, [lacking]).confirmed
+    for lacking in (Limited(SECONDS, {}, {}), Limited(SECONDS, {0: 10.0}, {0: 10.0, 1: 10.0})):
+        assert not judge(BASE, shifted(0.1), UP, 0.05, [lacking]).confirmed
 
 
 def test_of_ideas_at_the_edge_of_a_tolerance_at_most_a_share_q_is_confirmed() -> None:
