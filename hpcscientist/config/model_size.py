@@ -1,8 +1,9 @@
-"""Which parts of the loop a model's size leaves out.
+"""Settings that follow from a model's size.
 
 Measured with Qwen2.5-Coder-1.5B on the recipe `digits` (README, "Small models"): plans, reviews of
 code, searches for novelty, reflections and concepts took three of four tokens and raised no idea's
-score; a list of what the reference has already is what such a model calls a plan.
+score; a list of what the reference has already is what such a model calls a plan. Replies had at
+most 630 tokens, but for one in 150, which did not end: limits bound what such a reply costs.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.records.model_calls import Role
 
 SMALL = 4.0  # billions of weights, below which a model is small
-# By role: what is left out with a small model in it, by section and key of the settings.
-LEFT_OUT: Mapping[Role, Mapping[str, Mapping[str, Any]]] = {
-    "ideation": {"proposing": {"reflections": 0}},
+# By role: settings for a small model in it, by section and key.
+FOR_SMALL: Mapping[Role, Mapping[str, Mapping[str, Any]]] = {
+    "ideation": {"proposing": {"reflections": 0}, "ideation": {"max_tokens": 2048}},
     "review": {
         "proposing": {"novelty_rounds": 0, "feasibility": False},
         "literature": {"concepts": 0},
         "authoring": {"advice_rounds": 0, "further_runs": 0},
+        "review": {"max_tokens": 2048},
     },
     "code": {
         "authoring": {"plan": False, "analysis": False, "edits": "parts"},
         "loop": {"debug_rounds": 3},
+        "code": {"max_tokens": 4096},
     },
 }
 # `1.5b`, `0.5B`, `135M` as models' names have them, but not the `b` of `8bit`.
@@ -40,27 +43,26 @@ def billions(name: str) -> float | None:
 
 
 def fitted(settings: Settings, specs: Mapping[Role, str]) -> tuple[Settings, str]:
-    """Return settings without what small models make nothing of, and a line on that ("": none).
+    """Return the settings for models of these sizes, and a line on what changed ("": nothing).
 
-    What the user set to another value than the default stays as it is.
+    A key that the user set to another value than its default stays as it is.
     """
     if settings.model_size == "large":
         return settings, ""
-    left = list[str]()
-    for role, sections in LEFT_OUT.items():
+    changed, defaults = list[str](), Settings()
+    for role, sections in FOR_SMALL.items():
         size = billions(specs.get(role, ""))
         if settings.model_size == "auto" and (size is None or size >= SMALL):
             continue
         for name, keys in sections.items():
-            section = getattr(settings, name)
+            section, default = getattr(settings, name), getattr(defaults, name)
             # Not `model_fields_set`: layers of configuration set every key.
-            plain = type(section)()
-            new = {k: v for k, v in keys.items() if getattr(section, k) == getattr(plain, k)}
-            left += [f"{name}.{key}" for key in new]
+            new = {k: v for k, v in keys.items() if getattr(section, k) == getattr(default, k)}
+            changed += [f"{name}.{key} = {value}" for key, value in new.items()]
             settings = settings.model_copy(update={name: section.model_copy(update=new)})
-    if not left:
+    if not changed:
         return settings, ""
-    return settings, (
-        f"a small model: left out is what such a one makes nothing of ({', '.join(left)}); "
-        'model_size = "large" has all of it'
+    return (
+        settings,
+        f'settings for a small model: {", ".join(changed)}; model_size = "large" drops them',
     )
