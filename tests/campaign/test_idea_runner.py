@@ -10,7 +10,7 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, Scri
 
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign.stages import Opened
-from hpcscientist.conduct.strategy.linear import IDLE, NOTHING_DONE
+from hpcscientist.conduct.strategy.linear import FAR_WORSE, NOTHING_DONE, objected
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows
@@ -142,15 +142,41 @@ class TestPilot:
         def judge(spec: TrialSpec) -> Outcome:
             return scored(0.8 if spec.idea_id == BASELINE_ID else 0.3)
 
-        backend = await drive(bench, judge, Author(bench.recipe))
+        author = Author(bench.recipe, fixes=1)  # which may be a mistake, so it is fixed once
+        backend = await drive(bench, judge, author)
         status, reason = bench.ended()["idea-0001"]
         assert status == "failed"
         assert reason == (
             "hopeless: its pilot has accuracy 0.3, the reference's 0.8, and authoring.hopeless "
             "is 0.5"
         )
+        (task,) = author.tasks
+        assert task.outcome == objected(f"{FAR_WORSE} ({reason})")
         assert stages(backend, Stage.SEEDS) == []
         assert read_rows(bench.paths).rows[1].reason == reason
+
+    async def test_a_hopeless_one_that_is_fixed_goes_on(self, tmp_path: Path) -> None:
+        bench = CampaignBench(tmp_path, ideas=1)
+
+        def judge(spec: TrialSpec) -> Outcome:
+            return scored(0.3 if spec.idea_id != BASELINE_ID and spec.attempt == 1 else 0.8)
+
+        await drive(bench, judge, Author(bench.recipe, fixes=1))
+        assert bench.ended() == {"idea-0001": ("scored", None)}
+        assert written(bench) == [(1, 0, "draft"), (2, 1, "debug")]
+
+    async def test_a_hopeless_one_goes_not_back_to_an_author_who_has_a_reviewer(
+        self, tmp_path: Path
+    ) -> None:
+        bench = CampaignBench(tmp_path, ideas=1)
+        author = Author(bench.recipe, fixes=1)
+
+        def judge(spec: TrialSpec) -> Outcome:
+            return scored(0.8 if spec.idea_id == BASELINE_ID else 0.3)
+
+        await drive(bench, judge, author, advisor=Advisor(WHOLE))
+        assert bench.ended()["idea-0001"][0] == "failed"
+        assert author.tasks == []
 
     @pytest.mark.parametrize(("share", "status"), [(0.0, "scored"), (0.7, "scored")])
     async def test_the_share_is_configured(self, tmp_path: Path, share: float, status: str) -> None:
@@ -302,7 +328,7 @@ class TestReview:
         bench.catches_nothing_done, bench.predictions = True, same
         author = Author(bench.recipe, fixes=2)
         await drive(bench, even, author)
-        assert [task.outcome for task in author.tasks] == [IDLE, IDLE]
+        assert [task.outcome for task in author.tasks] == [objected(NOTHING_DONE)] * 2
         assert bench.ended() == {"idea-0001": ("scored", None)}
 
     @pytest.mark.parametrize("fixes", [0, 1])

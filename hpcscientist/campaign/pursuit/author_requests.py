@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.conduct.reference import pilot_values
-from hpcscientist.conduct.strategy.linear import IDLE
+from hpcscientist.conduct.strategy.linear import objected
 from hpcscientist.conduct.strategy.steps import (
     Write,
     WriteCompletion,
@@ -58,7 +58,7 @@ class AuthorRequests:
 
     def _fix(self, context: IdeaContext, step: WriteFix) -> FixTask:
         version, tried = step.version, context.tried(step.version.parent)
-        outcome = IDLE if step.idle else tried.outcome
+        outcome = objected(step.objection) if step.objection else tried.outcome
         assert isinstance(outcome, IdeaFailed)
         return FixTask(
             idea=context.idea,

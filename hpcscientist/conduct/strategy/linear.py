@@ -33,7 +33,12 @@ NOTHING_DONE = (
     "its pilot's predictions are those of the unchanged reference with the same seed: nothing was "
     "done"
 )
-IDLE = IdeaFailed(failure=IdeaFailure.BAD_PREDICTIONS, detail=NOTHING_DONE)
+FAR_WORSE = "it is far worse than the unchanged reference: look for a mistake in the changed code"
+
+
+def objected(objection: str) -> IdeaFailed:
+    """Return the failure of a version that ran, and to whose predictions there is an objection."""
+    return IdeaFailed(failure=IdeaFailure.BAD_PREDICTIONS, detail=objection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ class _Leg:
     advised: int = 0
     diagnoses: list[int] = field(default_factory=list)
     failed: IdeaFailed | None = None
+    objection: str = ""  # to the last version, if it ran
+    doubted: bool = False  # whether a hopeless version was fixed
     ready: Made | None = None
     lacking: dict[int, str] = field(default_factory=dict)  # a reviewer's findings by version
 
@@ -109,13 +116,15 @@ class Evaluation:
     """Takes versions through a leg.
 
     `debug_rounds` bounds the repairs of one leg, `advice_rounds` the rounds of a reviewer's
-    findings; `advised`: there is a reviewer.
+    findings; `advised`: there is a reviewer; `doubts`: a hopeless pilot may be due to a mistake, so
+    it is fixed once.
     """
 
     debug_rounds: int
     advice_rounds: int
     advised: bool
     measuring: Measuring
+    doubts: bool = False
 
     def go(self, replay: StrategyReplay, version: Version, written: Written | GaveUp) -> End:
         """Try versions until one is scored on its seeds, or none is left to try.
@@ -147,7 +156,9 @@ class Evaluation:
             if objection is not None:
                 if not self._is_worth_fixing(leg, tried):
                     return Dropped(made.version.number, objection)
-                leg.failed = IDLE
+                leg.objection = f"{FAR_WORSE} ({objection})" if tried.hopeless else objection
+                leg.doubted |= tried.hopeless is not None
+                leg.failed = objected(leg.objection)
                 now, leg.kind = self._fix(replay, leg, made), "debug"
                 continue
             end = self.measuring.measure(replay, made.version) if tried.scored else tried
@@ -158,7 +169,7 @@ class Evaluation:
                 case MachineFailed() as failed:
                     return InfraFailed(made.version.number, failed, end.trial_id, end.lost)
                 case IdeaFailed() as failed:
-                    leg.failed = failed
+                    leg.failed, leg.objection = failed, ""
             now, leg.kind = self._fix(replay, leg, made), "debug"
 
     def _advise(
@@ -183,11 +194,13 @@ class Evaluation:
         return _made(version, replay.of(step))
 
     def _is_worth_fixing(self, leg: _Leg, tried: Piloted) -> bool:
-        """Return whether to repair an idle version like a failed one.
+        """Return whether to repair an idle version like a failed one, or a hopeless one, once.
 
         Only without a reviewer: a reviewer would have said what the version lacks.
         """
-        return tried.hopeless is None and not self.advised and leg.debugged < self.debug_rounds
+        if self.advised or leg.debugged >= self.debug_rounds:
+            return False
+        return tried.hopeless is None or (self.doubts and not leg.doubted)
 
     def _fix(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
         """Return a repaired version, None if no repair is left or the failure disqualifies it."""
@@ -206,7 +219,7 @@ class Evaluation:
             round=leg.debugged,
             rounds=self.debug_rounds,
             earlier=tuple(leg.diagnoses),
-            idle=leg.failed is IDLE,
+            objection=leg.objection,
         )
         return _made(version, replay.of(step))
 

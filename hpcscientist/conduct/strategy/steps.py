@@ -133,14 +133,14 @@ class WriteFix(Write):
     """Ask for a fix of the parent, which failed: number `round` of `rounds`.
 
     The `earlier` versions tried to fix the same failure. `grown`: the parent is in a tree of
-    versions. `idle`: the parent ran, and predicts what the reference predicts.
+    versions. `objection`: why the parent, which ran, is not worth its seeds; "" if it did not run.
     """
 
     round: int
     rounds: int
     earlier: tuple[int, ...] = ()
     grown: bool = False
-    idle: bool = False
+    objection: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,6 +282,8 @@ class Strategies:
         legs = Evaluation(
             *(self.settings.loop.debug_rounds, authoring.advice_rounds),
             *(self.advised and by_model, self.measuring),
+            # A tree has fixed its versions, and a setting of the control arm has nobody to fix it.
+            doubts=by_model and not self.kind.picks_by_pilots,
         )
         way: Way = LinearWay(legs)
         if by_model:
