@@ -1,8 +1,8 @@
-"""Which parts of the loop a model's size leaves out.
+"""Which parts of the loop are left out for small models.
 
 Measured with Qwen2.5-Coder-1.5B on the recipe `digits` (README, "Small models"): plans, reviews of
 code, searches for novelty, reflections and concepts took three of four tokens and raised no idea's
-score; a list of what the reference has already is what such a model calls a plan.
+score. The plans of such a model only list what the reference already has.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.model_calls import Role
 
-SMALL = 4.0  # billions of weights, below which a model is small
-# By role: what is left out with a small model in it, by section and key of the settings.
+SMALL = 4.0  # a model with fewer billions of weights is small
+# What is left out if a role has a small model: by role, section and key of the settings.
 LEFT_OUT: Mapping[Role, Mapping[str, Mapping[str, Any]]] = {
     "ideation": {"proposing": {"reflections": 0}},
     "review": {
@@ -28,21 +28,21 @@ LEFT_OUT: Mapping[Role, Mapping[str, Mapping[str, Any]]] = {
         "loop": {"debug_rounds": 3},
     },
 }
-# `1.5b`, `0.5B`, `135M` as models' names have them, but not the `b` of `8bit`.
+# Matches `1.5b`, `0.5B`, `135M` in models' names, but not the `b` of `8bit`.
 _SIZE = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)(b|m)(?![a-z\d])", re.IGNORECASE)
 
 
 def billions(name: str) -> float | None:
-    """Return how many billion weights a model has by its name or SPEC; None where it says not."""
+    """Return a model's size in billions of weights, from its name or SPEC; None if not named."""
     found = _SIZE.findall(re.split(r"[#/:]", name.rstrip("/"))[-1])
     sizes = [float(number) / (1 if unit in "bB" else 1000) for number, unit in found]
     return max(sizes, default=None)
 
 
 def fitted(settings: Settings, specs: Mapping[Role, str]) -> tuple[Settings, str]:
-    """Return settings without what small models make nothing of, and a line on that ("": none).
+    """Return settings without the parts that do not help small models, and a note ("" for none).
 
-    What the user set to another value than the default stays as it is.
+    Settings that the user changed from the default stay as they are.
     """
     if settings.model_size == "large":
         return settings, ""
@@ -53,7 +53,7 @@ def fitted(settings: Settings, specs: Mapping[Role, str]) -> tuple[Settings, str
             continue
         for name, keys in sections.items():
             section = getattr(settings, name)
-            # Not `model_fields_set`: layers of configuration set every key.
+            # Not `model_fields_set`: the layers of configuration set every key.
             plain = type(section)()
             new = {k: v for k, v in keys.items() if getattr(section, k) == getattr(plain, k)}
             left += [f"{name}.{key}" for key in new]
