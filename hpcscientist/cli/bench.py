@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hpcscientist.bench.figure import Figure
 
 
-# What all benchmarks of the command line share: their options, and how figures are shown.
+# Options and output that all benchmarks share.
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,7 +34,7 @@ def json_option(command: F) -> F:
 
 
 def dir_option(text: str) -> Callable[[F], F]:
-    """Add --dir, a folder that exists; `text` says what for."""
+    """Add --dir, which must be an existing folder; `text` is its help."""
     kind = click.Path(file_okay=False, resolve_path=True, path_type=Path)
     return click.option(
         *("--dir", "folder"),
@@ -53,7 +53,7 @@ def _that_exists(context: click.Context, option: click.Parameter, folder: Path) 
 
 
 def tell(name: str, text: str) -> None:
-    """Say on stderr what a benchmark is doing."""
+    """Print a benchmark's progress on stderr."""
     click.echo(f"bench {name}: {text}", err=True)
 
 
@@ -76,7 +76,8 @@ def show(found: Sequence[Figure], as_json: bool) -> None:
         click.echo(line)
 
 
-# `hpcsci bench slurm` and `bench serving`: what a cluster gives, beside the bare thing.
+# `hpcsci bench slurm` and `bench serving`: trials and model servers, compared with plain Slurm and
+# plain vLLM.
 
 _SLURM = ("long", "short", "driver")
 _SERVING = ("throughput", "start", "replicas")
@@ -85,9 +86,9 @@ _SERVING = ("throughput", "start", "replicas")
 @click.command("slurm")
 @json_option
 @site_options
-@dir_option("Where nodes see what lies here [this folder].")
+@dir_option("A folder that nodes can see [this folder].")
 @click.option("--part", "parts", multiple=True, type=click.Choice(_SLURM), help="Only this [all].")
-@click.option("--trials", type=click.IntRange(1), help="Trials of a makespan [100 and 400].")
+@click.option("--trials", type=click.IntRange(1), help="Trials per makespan [100 and 400].")
 @click.option(
     "--size",
     "sizes",
@@ -105,16 +106,16 @@ def slurm(
     runs: int,
     **given: Any,
 ) -> None:
-    """Trials on Slurm, beside a bare array of the same container commands.
+    """Compare trials on Slurm with a plain array job of the same container commands.
 
-    The parts: `long`, 100 trials of 10 s, one an array task; `short`, 400 of 1 s, packed;
-    `driver`, what driving trials takes. Without --image (or HPCSCI_TEST_IMAGE) there is no
-    container.
+    The parts: `long`, 100 trials of 10 s, one per array task; `short`, 400 trials of 1 s, packed;
+    `driver`, the cost of driving trials. Without --image (or HPCSCI_TEST_IMAGE) no container is
+    used.
     """
     from hpcscientist.bench.slurm import figures as found  # noqa: PLC0415 (imports pyarrow)
     from hpcscientist.config.site import load_site  # noqa: PLC0415 (imports pydantic)
 
-    unwind_on(signal.SIGTERM, signal.SIGHUP)  # the jobs are cancelled then too
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # the unwinding cancels the jobs
     settings = settings_from(**given)
     image = settings.image or os.environ.get("HPCSCI_TEST_IMAGE")
     options = found.Options(
@@ -134,9 +135,9 @@ def slurm(
 @click.command("serving")
 @json_option
 @click.option("--model", metavar="SPEC", help="vllm:PATH [random weights, made on the spot].")
-@click.option("--gpu", is_flag=True, help="Sizes for one GPU: throughput alone, in three minutes.")
+@click.option("--gpu", is_flag=True, help="Sizes for one GPU: only throughput, in three minutes.")
 @click.option("--site", metavar="FILE", help="A site profile; examples in slurm/sites.")
-@dir_option("For weights and logs while it measures [this folder].")
+@dir_option("For weights and logs during the measurement [this folder].")
 @click.option(
     "--part", "parts", multiple=True, type=click.Choice(_SERVING), help="Only this [all]."
 )
@@ -155,12 +156,12 @@ def slurm(
 def serving(
     as_json: bool, model: str | None, gpu: bool, site: str | None, folder: Path, **given: Any
 ) -> None:
-    """Served models, beside vLLM alone with the same engine settings, on this machine.
+    """Compare served models with plain vLLM at the same engine settings, on this machine.
 
-    The parts: `throughput`, tokens per second as a campaign gets them, and the time to the first
-    token, beside `LLM.chat`; `start`, that time cold and warm; `replicas`, two beside one.
-    --prompt: characters of each prompt, --tokens: of each reply. On a cluster, run it in a job on
-    one node.
+    The parts: `throughput`, a campaign's tokens per second and time to the first token, compared
+    with `LLM.chat`; `start`, the time from a cold and a warm start to the first token; `replicas`,
+    two replicas compared with one. --prompt: characters of each prompt, --tokens: tokens of each
+    reply. On a cluster, run this in a job on one node.
     """
     from hpcscientist.bench.serving import figures as found  # noqa: PLC0415 (imports pydantic)
     from hpcscientist.config.site import load_site  # noqa: PLC0415
@@ -179,7 +180,7 @@ def serving(
         show(found.figures(options, lambda text: tell("serving", text)), as_json)
 
 
-# `hpcsci bench model`: what a language model makes of the loop.
+# `hpcsci bench model`: how well a language model works in the loop.
 
 
 @click.command("model")
@@ -202,7 +203,7 @@ def serving(
 @click.option("--no-control", is_flag=True, help="Leave the control arm's campaigns out.")
 @click.option("--backend", metavar="auto|local|slurm|NAME", help="What runs the trials.")
 @site_options
-@dir_option("Where the campaigns lie; the same command goes on there [this folder].")
+@dir_option("For the campaigns; run the same command again to continue [this folder].")
 @click.option(
     "--allow-unsandboxed",
     is_flag=True,
@@ -217,12 +218,12 @@ def model(
     no_control: bool,
     **given: Any,
 ) -> None:
-    """What a model makes of the loop: by stage, by step of an idea, beside the control arm.
+    """Measure how well a model works in the loop, by stage and by step, against the control arm.
 
-    Runs a campaign of --ideas ideas with each of --seeds seeds, and one of the control arm with
-    the same seed. A `vllm:` model is loaded once a campaign; `hpcsci serve` and its http: SPEC
-    load it once. With --without, what a part of the loop gives is the difference to campaigns
-    that lack it, at the same seeds.
+    Runs a campaign of --ideas ideas for each of --seeds seeds, and a control arm's campaign with
+    the same seed. A `vllm:` model is loaded once per campaign; to load it only once, start `hpcsci
+    serve` and give its http: SPEC. With --without, campaigns that lack a part of the loop run too,
+    at the same seeds: the difference is what the part contributes.
     """
     from rich.console import Console  # noqa: PLC0415 (late, as all others)
 
@@ -245,17 +246,17 @@ def model(
     table.show(pairs, Console(stderr=as_json))
 
 
-# `hpcsci bench review` and `bench scientist`: how far reviewers err, and Scientist-Bench.
+# `hpcsci bench review` and `bench scientist`: the error rates of reviewers, and Scientist-Bench.
 
 
 @click.command("review")
 @json_option
 @click.option("--labelled", metavar="DIR", help="Papers with human scores and decisions.")
-@click.option("--planted", is_flag=True, help="Errors planted in papers, beside their clean twins.")
+@click.option("--planted", is_flag=True, help="Plant errors in papers; compare with clean copies.")
 @click.option(
-    "--paper", "papers", multiple=True, metavar="DIR", help="With --planted: of hpcsci paper."
+    "--paper", "papers", multiple=True, metavar="DIR", help="With --planted: by hpcsci paper."
 )
-@click.option("--model", default="", metavar="SPEC", help="Who reviews [the setting review.model].")
+@click.option("--model", default="", metavar="SPEC", help="Reviewing model [review.model].")
 @click.option("--form", "form_name", default="", metavar="NAME", help="[ai-scientist]")
 @click.option("--ensemble", type=click.IntRange(1, 99), default=5, show_default=True, metavar="N")
 @click.option(
@@ -265,15 +266,16 @@ def model(
     "--temperature", type=click.FloatRange(0, 2), default=0.75, show_default=True, metavar="T"
 )
 @click.option("--limit", type=click.IntRange(0), default=0, metavar="N", help="Papers [all].")
-@click.option("--out", default="reviews", metavar="DIR", help="Where reviews lie [reviews].")
+@click.option("--out", default="reviews", metavar="DIR", help="Folder for reviews [reviews].")
 def review(
     as_json: bool, labelled: str | None, planted: bool, papers: tuple[str, ...], **given: Any
 ) -> None:
-    """How far a reviewer errs, each figure with its interval.
+    """Measure the error rates of a reviewer, each with its confidence interval.
 
-    --labelled: the map from scores to decisions is fitted on one half of the papers and measured
-    on the other; the calibration that comes of it is what `hpcsci review --calibration` takes.
-    --planted: errors of known kinds in papers, and alarms on the same papers without them.
+    --labelled: fits the map from scores to decisions on one half of the papers, measures it on the
+    other half, and writes the calibration for `hpcsci review --calibration`. --planted: counts how
+    many errors of known kinds the reviewer finds, and its false alarms on the same papers without
+    them.
     """
     from hpcscientist.reviews import form  # noqa: PLC0415 (late, as all others)
     from hpcscientist.reviews.review import Wanted  # noqa: PLC0415
@@ -317,12 +319,12 @@ def review(
 @click.command("scientist")
 @json_option
 @click.argument("instances", metavar="INSTANCE...", nargs=-1, required=True)
-@click.option("--model", metavar="SPEC", help="Who proposes, codes, judges code and writes.")
-@click.option("--ideas", type=click.IntRange(1), metavar="N", help="Of each campaign [20].")
-@click.option("--judges", multiple=True, metavar="SPEC", help="Who compares; may be repeated.")
+@click.option("--model", metavar="SPEC", help="Proposes, codes, reviews code and writes.")
+@click.option("--ideas", type=click.IntRange(1), metavar="N", help="Ideas per campaign [20].")
+@click.option("--judges", multiple=True, metavar="SPEC", help="Compares papers; repeatable.")
 @click.option("--samples", type=click.IntRange(2), default=16, show_default=True, metavar="N")
-@dir_option("Where campaigns and comparisons lie; the same command goes on there [this folder].")
-@click.option("--allow-unsandboxed", is_flag=True, default=None, help="As of `hpcsci launch`.")
+@dir_option("For campaigns and comparisons; run the same command to continue [this folder].")
+@click.option("--allow-unsandboxed", is_flag=True, default=None, help="As for `hpcsci launch`.")
 def scientist(
     as_json: bool,
     instances: tuple[str, ...],
@@ -331,7 +333,7 @@ def scientist(
     folder: Path,
     **given: Any,
 ) -> None:
-    """Scientist-Bench: instances run as campaigns, their papers compared with the target papers.
+    """Run Scientist-Bench instances as campaigns, and compare their papers with the target papers.
 
     An instance is a folder with instance.toml (see hpcscientist/bench/README.md), or a folder of
     such folders.
@@ -357,26 +359,26 @@ def scientist(
 
 
 class Benchmarks(click.Group):
-    """A group that names what there is to one who asks for what there is not."""
+    """A Click group whose error for an unknown benchmark lists all benchmarks."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or fail with the list of them."""
+        """Return the benchmark's command, or fail with the list of all benchmarks."""
         if args[0] not in self.commands and not args[0].startswith("-"):
-            ctx.fail(f"there is no benchmark {args[0]!r}, but {', '.join(self.commands)}")
+            ctx.fail(f"there is no benchmark {args[0]!r}; give one of {', '.join(self.commands)}")
         return super().resolve_command(ctx, args)
 
 
 @click.group(cls=Benchmarks)
 def bench() -> None:
-    """Measure this machine; each figure stands beside what it is compared with."""
+    """Measure this machine; each figure is shown with what it is compared with."""
 
 
 @bench.command("startup")
 @json_option
 def startup(as_json: bool) -> None:
-    """The time of `hpcsci --help`."""
+    """Measure the time of `hpcsci --help`."""
     from hpcscientist.bench import startup as found  # noqa: PLC0415 (late, as all others)
 
     tell("startup", "measuring, please wait")
@@ -386,7 +388,7 @@ def startup(as_json: bool) -> None:
 @bench.command("papers")
 @json_option
 def papers(as_json: bool) -> None:
-    """How many false statements about a campaign the checks of manuscripts refuse."""
+    """Measure how many false statements about a campaign the checks of papers reject."""
     from hpcscientist.bench.papers import statements as found  # noqa: PLC0415
 
     show(found.figures(), as_json)

@@ -18,10 +18,10 @@ from hpcscientist.recipe import staging
 @click.command()
 @run_directory
 def cancel(directory: Path) -> None:
-    """Stop the campaign in DIR and leave nothing running; it can be resumed."""
+    """Stop the campaign in DIR and all its jobs and processes; it can be resumed."""
     paths = RunPaths(directory.absolute())
     alive = cancelling.cancel(paths, tell=lambda text: click.echo(text, err=True))
-    was = "stopped" if alive else "was not running; nothing of it is left"
+    was = "stopped" if alive else "was not running; no job or process is left"
     click.echo(f"{paths.root}: {was}", err=True)
     with contextlib.suppress(HpcsciError, OSError):  # stopping needs no configuration
         settings = settings_from()

@@ -20,7 +20,7 @@ def config() -> None:
 @config.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON array on stdout.")
 def show(as_json: bool) -> None:
-    """Print each value with its origin, the merged site profile's as `site.KEY`."""
+    """Print each setting's value and origin; keys of the site profile are shown as `site.KEY`."""
     settings, values = resolve({}, os.environ, Path.cwd())
     _, profile = resolve_site(settings.site, Path.cwd(), settings.slurm)
     values += [Value(f"site.{v.key}", v.value, v.origin) for v in profile]

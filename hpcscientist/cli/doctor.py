@@ -29,9 +29,9 @@ _STYLES = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON array on stdout.")
 @site_options
-@click.option("--model", metavar="SPEC", help="vllm:PATH: can it be served here, and where?")
-@click.option("--run-dir", metavar="DIR", help="Where campaigns would lie [this folder].")
-@click.option("--gpus", type=click.IntRange(0), default=0, help="Ask the job for GPUs.")
+@click.option("--model", metavar="SPEC", help="Check whether vllm:PATH can be served.")
+@click.option("--run-dir", metavar="DIR", help="Where run directories would be [this folder].")
+@click.option("--gpus", type=click.IntRange(0), default=0, help="GPUs that the job asks for.")
 @click.option(
     "--wait",
     type=click.FloatRange(0, min_open=True),
@@ -40,10 +40,10 @@ _STYLES = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"
     metavar="SECONDS",
     help="How long to wait for the job.",
 )
-@click.option("--no-job", is_flag=True, help="Submit nothing; nodes are not examined then.")
+@click.option("--no-job", is_flag=True, help="Submit no job; compute nodes are not checked.")
 def doctor(as_json: bool, gpus: int, wait: float, no_job: bool, **given: Any) -> int:
-    """Check what this machine and site offer and lack for campaigns, and say how to fix it."""
-    unwind_on(signal.SIGTERM, signal.SIGHUP)  # the job is cancelled then too
+    """Check whether this machine and site can run campaigns, and print what to fix."""
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # the unwinding cancels the job
     settings = settings_from(**given)
     if settings.model and not served(settings) and given["model"]:
         raise UsageError(f"--model {settings.model}: there is nothing to serve; give vllm:PATH")

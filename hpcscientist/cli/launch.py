@@ -34,12 +34,13 @@ from hpcscientist.launching.launch_plan import check, scripts
 from hpcscientist.ports import Embedder
 from hpcscientist.recipe import staging
 
-# How much of the machine a command took: login nodes are shared.
-
 
 @contextmanager
 def share_shown(on: bool = True) -> Iterator[None]:
-    """At the end, say on stderr what this process and its commands took of the machine."""
+    """Print on stderr, at the end, how much CPU and memory this process and its children used.
+
+    Login nodes are shared, so users should see this.
+    """
     try:
         yield
     finally:
@@ -48,15 +49,15 @@ def share_shown(on: bool = True) -> Iterator[None]:
 
 
 def statement() -> str:
-    """CPU time since this process began, its share of one core, and the peak of its memory.
+    """Return the CPU time of this process, its share of one core, and its peak memory, as text.
 
-    Of its commands as well: their CPU time is added, and of all processes the largest counts.
+    The CPU time includes that of ended child processes. The peak is that of the largest process.
     """
     own = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
     wall_s = max(time.time() - psutil.Process().create_time(), 0.001)
-    # KiB on Linux. A command's includes what its parent had when it was forked, so no sum.
+    # In KiB on Linux. Not summed: a child's peak includes its parent's memory at the fork.
     peak_mb = max(own.ru_maxrss, ended.ru_maxrss) / 1024
     return (
         f"this machine: {cpu_s:.1f} s of CPU in {wall_s:.0f} s, {100 * cpu_s / wall_s:.1f} % of "
@@ -71,10 +72,10 @@ NOTHING_SCORED = 3
 @click.option("--recipe", metavar="R", help="A recipe's name or folder [quickstart: digits].")
 @click.option("--setup", metavar="NAME", help="One of the recipe's setups, such as published.")
 @click.option(
-    "--data", metavar="FOLDER", help="Files that the recipe wants and no package carries."
+    "--data", metavar="FOLDER", help="Data files for the recipe that no package contains."
 )
 @click.option("--ideas", type=int, metavar="N", help="How many ideas to propose.")
-@click.option("--rounds", type=int, metavar="K", help="A barrier after each N/K ideas.")
+@click.option("--rounds", type=int, metavar="K", help="Split the ideas into K rounds.")
 @click.option(
     "--model",
     metavar="SPEC",
@@ -84,12 +85,12 @@ NOTHING_SCORED = 3
     "--control",
     type=float,
     metavar="SHARE",
-    help="This share of the ideas from a search over the recipe's knobs, for comparison [0].",
+    help="Share of ideas from a search over the recipe's knobs, for comparison [0].",
 )
 @click.option(
     "--backend",
     metavar="auto|local|slurm|NAME",
-    help="What runs the trials [auto].",
+    help="Where trials run [auto].",
 )
 @site_options
 @click.option("--library", metavar="DIR", help="Ground ideas in this library of papers and code.")
@@ -102,9 +103,9 @@ NOTHING_SCORED = 3
 @click.option(
     "--decision",
     type=click.Choice(["fdr", "point"]),
-    help="What an improvement is: tested over seeds, or any better mean [fdr].",
+    help="What counts as an improvement: a test over seeds, or any better mean [fdr].",
 )
-@click.option("--nodes", type=int, metavar="N", help="Drive it from a Slurm job with N nodes.")
+@click.option("--nodes", type=int, metavar="N", help="Run the driver in a Slurm job of N nodes.")
 @click.option("--detach", is_flag=True, help="With --nodes: return once the job is submitted.")
 @click.option("--seed", type=int, metavar="N", help="The campaign's seed.")
 @click.option("--run-dir", metavar="DIR", help="The campaign's folder [a new one in scratch/].")
@@ -117,7 +118,7 @@ NOTHING_SCORED = 3
 )
 def launch(dry_run: bool, detach: bool, **options: Any) -> int:
     """Start a campaign and follow it to its end."""
-    unwind_on(signal.SIGTERM, signal.SIGHUP)  # until the driver takes them over
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # until the driver handles these signals itself
     settings = settings_from(**options)
     vault.use_root(default_private_root(settings))
     checked = launching.check(settings, Path.cwd())
@@ -144,8 +145,8 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
 @click.option("--detach", is_flag=True, help="Return once the job is submitted.")
 @other_site
 def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
-    """Go on with the campaign in DIR, whatever interrupted it, or follow the job that drives it."""
-    unwind_on(signal.SIGTERM, signal.SIGHUP)  # until the driver takes them over
+    """Resume the campaign in DIR after any interruption, or follow the job that drives it."""
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # until the driver handles these signals itself
     paths = RunPaths(directory.absolute())
     if site or any(words.values()):
         change_site(paths, site, SlurmOverrides(**words), Path.cwd())
@@ -159,11 +160,11 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
 
 
 def _go_on(paths: RunPaths, *, detach: bool, embedder: Embedder | None = None) -> int:
-    """Drive a campaign to its end, here or by a job, and print its results."""
+    """Drive a campaign to its end, here or in a Slurm job, and print its results."""
     told = click.echo if detach else None
     with Progress(None if detach else status_line(paths)) as progress:
         state = api.go_on(paths, progress, progress.tell, detach=told, embedder=embedder)
-    if not state.ended:  # a job drives it on
+    if not state.ended:  # a Slurm job continues to drive it
         return 0
     click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
     print_table(paths, str(paths.root))

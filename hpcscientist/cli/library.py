@@ -1,4 +1,4 @@
-"""`hpcsci library`: papers and code that lie here, and searches in them."""
+"""`hpcsci library`: builds, extends and searches local libraries of papers and code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hpcscientist.records.literature import FormulaHit, Hit, SearchBy, SymbolHit, Why
 
 
-# `hpcsci library fetch`: what a service on the internet finds, into a library that lies here.
+# `hpcsci library fetch`: adds what an online service finds to a local library.
 
 _SERVICES = ("semantic-scholar", "arxiv", "openalex")
 
@@ -38,11 +38,10 @@ _SERVICES = ("semantic-scholar", "arxiv", "openalex")
 @click.option("--from", "service", required=True, type=click.Choice(_SERVICES))
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> None:
-    """Fetch papers that a service finds for WORDS into the library in DIR.
+    """Search an online service for WORDS and add the papers it finds to the library in DIR.
 
-    It is asked as slowly as it wants, and the same query once only: answers are kept for good in
-    the user's cache folder. Keys, where one has them, come from HPCSCI_S2_API_KEY and
-    HPCSCI_OPENALEX_API_KEY.
+    Requests respect the service's rate limits. Each query is sent only once: your cache folder
+    keeps the answers. If you have API keys, set HPCSCI_S2_API_KEY and HPCSCI_OPENALEX_API_KEY.
     """
     from hpcscientist.literature.library.build import build  # noqa: PLC0415
     from hpcscientist.literature.library.folder import check  # noqa: PLC0415
@@ -77,7 +76,7 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
 
 
 def _index(paths: LibraryPaths) -> Index:
-    """Return what indexes a library, with vectors as it has them already."""
+    """Return an indexer for a library that keeps the library's embedding model."""
     from hpcscientist.literature.index import catalogue  # noqa: PLC0415 (heavy)
     from hpcscientist.literature.index.update import LibraryIndex  # noqa: PLC0415
 
@@ -94,8 +93,8 @@ def _say(line: str) -> None:
 
 # `hpcsci library search`: what a library finds, and why.
 
-_TERMS = 6  # of a hit that are told
-_CODE_LINES = 6  # of a symbol that are shown
+_TERMS = 6  # shown per hit
+_CODE_LINES = 6  # shown per symbol
 _SOURCES = {
     "papers": "papers",
     "formulas": "them from PDFs and LaTeX sources",
@@ -106,11 +105,11 @@ _SEARCHES = ("keyword", "embedding", "both")
 
 @click.command()
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
-@click.option("--library", "folder", metavar="DIR", help="[as configured: literature.library].")
+@click.option("--library", "folder", metavar="DIR", help="The library [literature.library].")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
-@click.option("--by", type=click.Choice(_SEARCHES), help="Search papers by [both].")
-@click.option("--formulas", is_flag=True, help="Formulas of papers instead of papers.")
-@click.option("--code", is_flag=True, help="Functions and classes of reference code.")
+@click.option("--by", type=click.Choice(_SEARCHES), help="How papers are matched [both].")
+@click.option("--formulas", is_flag=True, help="Search formulas instead of papers.")
+@click.option("--code", is_flag=True, help="Search functions and classes instead of papers.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array on stdout.")
 def search(
     words: tuple[str, ...],
@@ -121,17 +120,17 @@ def search(
     code: bool,
     as_json: bool,
 ) -> None:
-    """Search a library for papers, and say why each was found.
+    """Search a library for papers, and show why each one matches.
 
-    WORDS are free words, not an expression. Papers are found by their words, by their vectors,
-    or by both; formulas and code by words.
+    WORDS are plain words, not a query language. Papers are matched by words, by embedding, or by
+    both; formulas and code by words.
     """
     from hpcscientist.literature.index.search import open_library  # noqa: PLC0415 (heavy)
 
     if formulas and code:
         raise UsageError("give --formulas or --code, not both")
     if by and (formulas or code):
-        raise UsageError("--by is for papers; formulas and code are found by their words")
+        raise UsageError("--by is for papers; leave it out with --formulas and --code")
     library = open_library(_folder(folder))
     query = " ".join(words)
     if library.unindexed:
@@ -156,7 +155,7 @@ def _folder(given: str | None) -> Path:
 
 
 def _show(found: list[tuple[dict[str, Any], list[str]]], as_json: bool) -> None:
-    """Write hits as JSON, or as lines for people, the first of each numbered."""
+    """Print hits as JSON, or as numbered text."""
     if as_json:
         click.echo(json.dumps([data for data, _ in found], indent=2, ensure_ascii=True))
         return
@@ -209,15 +208,15 @@ def _symbol(hit: SymbolHit) -> tuple[dict[str, Any], list[str]]:
 
 
 def _way_on(library: SearchableLibrary, query: str, what: str, by: SearchBy | None) -> str:
-    """Say what may help where nothing was found."""
+    """Return advice for a search that found nothing."""
     if not any(library.counts.values()):
-        what = "papers"  # nothing at all
+        what = "papers"  # the library is empty
     if not library.counts[what]:
         return f"the library holds no {what}; `hpcsci library build` adds {_SOURCES[what]}"
     said = f"no {what} were found among {library.counts[what]:,}"
     near = library.suggest(query)
     if near:
-        said += f"; words of titles that are written alike: {_line(', '.join(near))}"
+        said += f"; similar words in titles: {_line(', '.join(near))}"
     ways = {"keyword": ", or --by embedding", "embedding": ", or --by keyword"}
     return f"{said}; try fewer or more general words{ways.get(by or '', '')}"
 
@@ -236,20 +235,20 @@ _PATH = click.Path(path_type=Path)
 
 @click.group()
 def library() -> None:
-    """Papers and code to look things up in, offline."""
+    """Build and search libraries of papers and code, offline."""
 
 
 @library.command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_PATH)
 @click.option("--out", metavar="DIR", required=True, type=_PATH, help="The library's folder.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes that read [one a core].")
-@click.option("--prune", is_flag=True, help="Remove what is not among the inputs any more.")
-@click.option("--again", is_flag=True, help="Read again what was skipped before.")
-@click.option("--sweep", is_flag=True, help="Delete at once what was replaced before.")
+@click.option("--jobs", type=click.IntRange(1), help="Reader processes [one per core].")
+@click.option("--prune", is_flag=True, help="Remove what is no longer among the inputs.")
+@click.option("--again", is_flag=True, help="Read skipped inputs again.")
+@click.option("--sweep", is_flag=True, help="Delete files replaced by earlier builds at once.")
 @click.option(
     "--embedding-model",
     metavar="FOLDER",
-    help="Of sentence-transformers, for the papers' vectors [none: learnt from the papers].",
+    help="A sentence-transformers model for the papers' vectors [none: learned from the papers].",
 )
 def build(
     inputs: tuple[Path, ...],
@@ -260,11 +259,11 @@ def build(
     sweep: bool,
     embedding_model: str | None,
 ) -> None:
-    """Build a library from files and folders, or bring the one in DIR up to date.
+    """Build a library from files and folders, or update the one in DIR.
 
-    PDF, BibTeX, LaTeX, metadata of arXiv, Semantic Scholar and OpenAlex, and folders of code, in
-    any mix. Only what is new or has changed is read. Stopped at any moment, the same command
-    goes on.
+    Inputs are PDF, BibTeX, LaTeX, metadata of arXiv, Semantic Scholar and OpenAlex, and folders of
+    code, in any mix. Only new and changed inputs are read. After an interruption, run the same
+    command again to continue.
     """
     from hpcscientist.literature.library.processes.forks import forks_for  # noqa: PLC0415 (late, as below)
 
@@ -286,7 +285,7 @@ def build(
                     forks=forks,
                 )
     except Interrupted as stop:
-        raise Interrupted(f"{stop}; what was read is kept: the same command goes on") from stop
+        raise Interrupted(f"{stop}; what was read is kept; run it again to continue") from stop
     _tell(report)
     if report.useless:
         named = ", ".join(printable(str(path)) for path in inputs[:_REASONS])
@@ -300,7 +299,7 @@ library.add_command(search)
 
 
 def _tell(report: BuildReport) -> None:
-    """Say what the library holds on stdout, and what it does not on stderr."""
+    """Print what the library holds on stdout, and what was skipped on stderr."""
     click.echo(
         f"{report.folder}: {report.papers:,} papers, {report.symbols:,} symbols, "
         f"{report.formulas:,} formulas ({report.read:,} inputs read, {report.unchanged:,} unchanged"
@@ -310,7 +309,7 @@ def _tell(report: BuildReport) -> None:
     if not reasons:
         return
     click.echo(
-        f"{sum(report.skipped.values()):,} skipped, or not read whole; all are in "
+        f"{sum(report.skipped.values()):,} skipped or not read completely; all are in "
         f"{report.folder / 'skipped.jsonl'}:",
         err=True,
     )
@@ -320,14 +319,14 @@ def _tell(report: BuildReport) -> None:
         click.echo(f"  and {len(reasons) - _REASONS:,} other reasons", err=True)
 
 
-# How far the build of a library has come: bars on a terminal, else a line now and then.
+# The progress of a build: bars on a terminal, else a line every few seconds.
 
 _EVERY_S = 10.0
 _REDRAW_S = 0.1
 
 
 class Progress:
-    """Shows steps on stderr while it is entered."""
+    """A display of a build's steps on stderr, used as a context manager."""
 
     def __init__(self) -> None:
         self._bars: Bars | None = None
@@ -337,7 +336,7 @@ class Progress:
         self._silent = False
 
     def __enter__(self) -> Progress:
-        """Start drawing, where there is a terminal."""
+        """Start to draw bars if stderr is a terminal."""
         if sys.stderr.isatty():
             from rich.console import Console  # noqa: PLC0415 (for terminals only)
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -354,12 +353,12 @@ class Progress:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop drawing; what is drawn stays."""
+        """Stop drawing; the bars stay on the screen."""
         if self._bars is not None:
             self._bars.stop()
 
     def __call__(self, step: Step) -> None:
-        """Show how far a step has come."""
+        """Show the progress of a step."""
         now = time.monotonic()
         first = step.name not in self._begun
         begun = self._begun.setdefault(step.name, now)
@@ -387,4 +386,4 @@ class Progress:
             try:
                 click.echo(line, err=True)
             except OSError:
-                self._silent = True  # whoever read this has gone; the build goes on
+                self._silent = True  # the reader of stderr is gone; the build continues

@@ -1,6 +1,6 @@
 """The entry point: the command list, exit codes, and errors as one line on stderr.
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 3 finished but no trial was scored,
+Exit codes: 0 done, 1 failed, 2 usage error, 3 finished but no trial was scored,
 130 interrupted.
 """
 
@@ -20,15 +20,13 @@ from hpcscientist import __version__
 from hpcscientist.errors import HpcsciError, UsageError
 from hpcscientist.system.inherited import adapt_to_limits, limit_met, reset_signals
 
-# A Click group that imports a command's module when the command is run, not before.
-
 
 class LazyGroup(click.Group):
-    """Commands are named as `module:attribute` with their short help, and imported late.
+    """A Click group that imports a command's module only when the command runs.
 
-    One without a short help is not for people, and not listed.
-
-    So `hpcsci --help` costs an import of Click and of this package's command line only.
+    `hpcsci --help` then imports Click and no command. `lazy` maps a command's name to
+    `module:attribute` and its short help. Commands without a short help are internal and not
+    listed.
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
@@ -36,11 +34,11 @@ class LazyGroup(click.Group):
         self._lazy = dict(lazy)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order they were declared."""
+        """Return the commands' names in the order of their declaration."""
         return list(self._lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command; None if there is none of that name."""
+        """Import and return a command; return None if there is none of that name."""
         if cmd_name not in self._lazy:
             return None
         module, _, attribute = self._lazy[cmd_name][0].partition(":")
@@ -48,7 +46,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from their short helps, without importing them."""
+        """Write the list of commands and their short helps, without importing the commands."""
         with formatter.section("Commands"):
             shown = [(name, text) for name, (_, text) in self._lazy.items() if text]
             formatter.write_dl(shown)
@@ -60,22 +58,22 @@ COMMANDS = {
     "launch": ("hpcscientist.cli.launch:launch", "Start a campaign."),
     "resume": ("hpcscientist.cli.launch:resume", "Resume a campaign after any interruption."),
     "cancel": ("hpcscientist.cli.cancel:cancel", "Stop a campaign; leave nothing running."),
-    "status": ("hpcscientist.cli.status:status", "Show how far a campaign is."),
+    "status": ("hpcscientist.cli.status:status", "Show the progress of a campaign."),
     "results": ("hpcscientist.cli.results:results", "Show the ideas and their results."),
     "report": ("hpcscientist.cli.report:report", "Write campaigns as one HTML page."),
     "watch": ("hpcscientist.cli.watch:watch", "Watch a campaign in this terminal."),
-    "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Rerun a claim: does it hold?"),
+    "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Rerun an idea; check its result."),
     "paper": ("hpcscientist.cli.paper:paper", "Write papers; each number links to its record."),
-    "review": ("hpcscientist.cli.review:review", "Review papers, and say how far reviews err."),
+    "review": ("hpcscientist.cli.review:review", "Review papers with language models."),
     "compare": ("hpcscientist.cli.review:compare_papers", "Compare two papers, in both orders."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
     "library": (
         "hpcscientist.cli.library:library",
         "Build and search libraries of papers and code.",
     ),
-    "config": ("hpcscientist.cli.config:config", "Show the configuration and its origins."),
+    "config": ("hpcscientist.cli.config:config", "Show each setting and where it is set."),
     "controller": ("hpcscientist.cli.shared.controlled:controller", ""),
-    "serve": ("hpcscientist.cli.serve:serve", "Serve open weights, without a campaign."),
+    "serve": ("hpcscientist.cli.serve:serve", "Serve models without a campaign."),
     "doctor": ("hpcscientist.cli.doctor:doctor", "Check this machine and site."),
     "bench": ("hpcscientist.cli.bench:bench", "Measure this machine."),
 }
@@ -89,14 +87,14 @@ def cli(debug: bool) -> None:
 
 
 def run(arguments: Sequence[str], command: click.Command = cli) -> int:
-    """Run a command line and return its exit code; errors become one line on stderr."""
+    """Run a command line and return its exit code; print an error as one line on stderr."""
     debug = "--debug" in arguments
     rest = [a for a in arguments if a != "--debug"] or ["--help"]
     try:
         _check_working_directory()
         code = command.main(rest, prog_name="hpcsci", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:  # the reader of our output has gone, as in `hpcsci results | head`
+    except BrokenPipeError:  # the reader of our output is gone, as in `hpcsci results | head`
         sys.stderr.close()
         return 1
     except (click.ClickException, click.Abort, KeyboardInterrupt) as error:
@@ -108,17 +106,17 @@ def run(arguments: Sequence[str], command: click.Command = cli) -> int:
 
 
 def _check_working_directory() -> None:
-    """Raise UsageError where the folder that paths are relative to has been deleted."""
+    """Raise UsageError if the working directory was deleted: relative paths need it."""
     try:
         Path.cwd()
     except FileNotFoundError as error:
         raise UsageError(
-            "the working directory was deleted; go to a folder that is there"
+            "the working directory was deleted; change to a folder that exists"
         ) from error
 
 
 def _explain(error: BaseException) -> tuple[str, int]:
-    """Say in words what went wrong, and with which code to exit."""
+    """Return an error's message and exit code."""
     match error:
         case click.ClickException():
             return error.format_message(), error.exit_code
@@ -129,13 +127,13 @@ def _explain(error: BaseException) -> tuple[str, int]:
         case OSError() if not limit_met(error):
             return _explain_os(error)
         case UnicodeError():
-            return f"{error}; set a UTF-8 locale, and give names that are UTF-8", 1
-    unknown = f"unexpected {type(error).__name__}: {error}; --debug shows where"
+            return f"{error}; set a UTF-8 locale, and use names that are valid UTF-8", 1
+    unknown = f"unexpected {type(error).__name__}: {error}; --debug shows the traceback"
     return limit_met(error) or unknown, 1
 
 
 def _limit_behind(error: HpcsciError) -> str:
-    """Return the limit that made a file look at fault; "" where none did, or the error says it."""
+    """Return the process limit that caused an error; "" if none did or the error names it."""
     said = limit_met(error.__cause__) if error.__cause__ else ""
     return "" if said in str(error) else said
 

@@ -29,7 +29,9 @@ _LEAST_WIDTH = 180  # columns of the table of --trace
 
 @click.command()
 @optional_run_directory
-@click.option("--idea", "ideas", multiple=True, metavar="ID", help="A paper on this idea; again.")
+@click.option(
+    "--idea", "ideas", multiple=True, metavar="ID", help="A paper on this idea; may be repeated."
+)
 @click.option(
     "--venue",
     default=DEFAULT,
@@ -37,11 +39,11 @@ _LEAST_WIDTH = 180  # columns of the table of --trace
     metavar="V",
     help=f"{', '.join(names())}, or a folder with venue.toml and paper.tex.",
 )
-@click.option("--model", default="", metavar="SPEC", help="Who writes [the campaign's own].")
-@click.option("--pages", type=click.IntRange(1), help="Pages of text at most [the venue's].")
-@click.option("--out", metavar="FOLDER", help="Write here [DIR/papers].")
-@click.option("--dry-run", is_flag=True, help="Say what would be written, and what is lacking.")
-@click.option("--check", "checked", metavar="PAPER", help="Hold a paper against its campaign.")
+@click.option("--model", default="", metavar="SPEC", help="The writing model [the campaign's].")
+@click.option("--pages", type=click.IntRange(1), help="Maximum pages of text [the venue's].")
+@click.option("--out", metavar="FOLDER", help="Output folder [DIR/papers].")
+@click.option("--dry-run", is_flag=True, help="Show what would be written and what is missing.")
+@click.option("--check", "checked", metavar="PAPER", help="Check a paper against its campaign.")
 @click.option(
     "--trace", "paper_folder", metavar="PAPER", help="Print where each number comes from."
 )
@@ -54,14 +56,14 @@ def paper(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Write papers on the campaign in DIR, in which every number is a link to its record.
+    """Write papers on the campaign in DIR; every number in them links to its record.
 
-    Without --idea: one for each confirmed improvement, and one on the campaign as a whole.
+    Without --idea: one paper for each confirmed improvement, and one on the whole campaign.
     """
     here = Path.cwd()
     run = None if directory is None else directory.absolute()
     if checked and paper_folder:
-        raise UsageError("--check and --trace: give one of them")
+        raise UsageError("--check and --trace: give only one of them")
     if checked:
         return _checked(verify((here / expanded(checked)).absolute(), run), as_json)
     if paper_folder:
@@ -69,7 +71,7 @@ def paper(
     if run is None:
         raise UsageError("DIR is missing: give the run directory of a campaign")
     if as_json:
-        raise UsageError("--json: goes with --check or --trace; leave it out")
+        raise UsageError("--json: works only with --check or --trace; leave it out")
     unwind_on(signal.SIGTERM, signal.SIGHUP)
     wanted = Wanted(
         folder=here,
@@ -91,7 +93,7 @@ def _say(text: str) -> None:
 
 
 def _made(found: Made | Unwritten) -> bool:
-    """Print what came of one paper; return whether it is sound."""
+    """Print the result of one paper; return whether the paper passed its checks."""
     if isinstance(found, Unwritten):
         click.echo(f"{found.subject}: not written: {printable(found.reason)}")
         return False
@@ -107,19 +109,19 @@ def _made(found: Made | Unwritten) -> bool:
     else:
         click.echo(f"  {built.folder / 'paper.html'}: no PDF was made")
     if built.preview is not None:
-        click.echo(f"  {built.preview}: a preview, unchecked and in no venue's layout")
+        click.echo(f"  {built.preview}: a preview, unchecked and not in the venue's layout")
     if built.reading is not None:
         _coverage(built.reading.explained, built.reading.digits, built.reading.links)
     if built.boxes:
         letters = printable(built.boxes)
-        click.echo(f"  TeX's fonts lack these, set as boxes or with one accent of two: {letters}")
+        click.echo(f"  missing in TeX's fonts, set as boxes or with one of two accents: {letters}")
     tally, written = found.tally, found.written
     click.echo(
         f"  writing: {tally.replies} replies, {written.sent_back} sent back with defects, "
         f"{tally.prompt_tokens} tokens read and {tally.completion_tokens} written"
     )
     for section in written.struck:
-        click.echo(f"  left out: sentences of {section} whose defects stayed")
+        click.echo(f"  left out: sentences of {section} whose defects were not fixed")
     _defects(found.defects)
     for text in built.lacking:
         click.echo(f"  {text}")
@@ -128,7 +130,7 @@ def _made(found: Made | Unwritten) -> bool:
 
 def _coverage(explained: int, digits: int, links: int) -> None:
     share = 100 * explained / digits if digits else 100.0
-    # Rounded down: what is not all of them must not be printed as 100.
+    # Less than all digits must never be printed as 100 %.
     shown = f"{share:.0f}" if explained == digits else f"{min(share, 99.9):.1f}"
     click.echo(
         f"  coverage: {shown} % ({explained} of {digits} digits explained, {links} links to the "
@@ -199,5 +201,5 @@ def _table(rows: tuple[TraceRow, ...]) -> None:
     for line in as_table(rows):
         grid.add_row(*(Text(printable(cell)) for cell in line))
     console = Console(markup=False, emoji=False, highlight=False)
-    # Below that width every hash would be a column of letters.
+    # A narrower table would break hashes into single letters.
     Console(markup=False, width=max(_LEAST_WIDTH, console.width)).print(grid)

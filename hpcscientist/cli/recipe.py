@@ -33,7 +33,7 @@ def recipe() -> None:
 
 @recipe.command("list")
 def list_() -> None:
-    """List the recipes of this folder and those shipped."""
+    """List the recipes in this folder and the shipped ones."""
     for path in load.available():
         spec = load.load(path).spec
         click.echo(printable(f"{spec.name:16} {spec.topic.title}  [{path}]"))
@@ -43,7 +43,7 @@ def list_() -> None:
 @click.argument("name")
 @click.option("--into", type=click.Path(path_type=Path), default=Path("recipes"), show_default=True)
 def new(name: str, into: Path) -> None:
-    """Write a small complete recipe NAME that runs, to start from."""
+    """Create a small, complete recipe NAME that runs, as a starting point."""
     path = create.create(name, into)
     click.echo(f"{path}", err=False)
     click.echo(f"try it: hpcsci launch --recipe {path} --model search --ideas 6", err=True)
@@ -53,12 +53,12 @@ def new(name: str, into: Path) -> None:
 @click.argument("name")
 @click.option("--run", is_flag=True, help="Also prepare the data and run the reference.")
 @click.option("--full", is_flag=True, help="With --run: at the full budget, too.")
-@click.option("--setup", metavar="NAME", help="With --run: as this setup of the recipe has it.")
-@click.option("--data", metavar="FOLDER", help="With --run: files that the recipe wants.")
+@click.option("--setup", metavar="NAME", help="With --run: use this setup of the recipe.")
+@click.option("--data", metavar="FOLDER", help="With --run: data files for the recipe.")
 def check(name: str, run: bool, full: bool, **options: str | None) -> None:
-    """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
+    """Check the recipe NAME (a name or a folder); print file and line of each problem."""
     if not run and (full or any(options.values())):
-        raise UsageError("--full, --setup and --data go with --run; add it, or leave them out")
+        raise UsageError("--full, --setup and --data need --run; add it, or leave them out")
     path = load.find(name)
     problems = checking.check(path, stages.replies(), REPLIES)
     for problem in problems:
@@ -77,26 +77,27 @@ def check(name: str, run: bool, full: bool, **options: str | None) -> None:
 
 
 def _described() -> str:
-    """Say what there are importers for. None is read before it is asked for."""
+    """Return the list of import formats for the help text, without loading other packages."""
     return "\n".join(f"  {each.name:16} {each.says}" for each in registry.OURS)
 
 
 @recipe.command(
     "import",
-    help=f"""Write a recipe made of the task SOURCE, which another tool has in its FORMAT.
+    help=f"""Write a recipe from the task SOURCE, which is in another tool's FORMAT.
 
-SOURCE is a file, a folder or a zip archive. Nothing of it is run: what a trial or the preparation
-of data will run lies in the recipe, to be read. Each part of the task is told with what becomes of
-it: maps, adapted, lost, warning (to be known before numbers are trusted), or refused.
+SOURCE is a file, a folder or a zip archive. Without --run-source no code from it is run: read in
+the recipe what trials and the data preparation will run. For each part of the task the command
+prints what it does with it: maps, adapted, lost, warning (read it before you trust numbers), or
+refused.
 
 \b
 FORMAT is one of
 {_described()}
 
-Metrics that the task's own code computes are self-reported: marked so wherever they are shown,
-never confirmed, never a claim. With --scorer FILE, a score.py as recipes/README.md describes it,
-the file --predictions is held against labels in --data FOLDER (public/train, public/validation,
-public/test, private/validation, private/test).
+Metrics that the task's own code computes are self-reported: they are marked as such wherever they
+are shown, and they are never confirmed and never a claim. With --scorer FILE, a score.py as
+described in recipes/README.md, the file --predictions is scored against labels in --data FOLDER
+(public/train, public/validation, public/test, private/validation, private/test).
 
 \b
 hpcsci recipe import script train.py --check
@@ -105,33 +106,35 @@ hpcsci recipe check recipes/mine --run --data input""",
 )
 @click.argument("format_name", metavar="FORMAT")
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("--out", metavar="DIR", help="The recipe's folder, not there yet [recipes/NAME].")
+@click.option("--out", metavar="DIR", help="A new folder for the recipe [recipes/NAME].")
 @click.option(
-    "--check", "only_check", is_flag=True, help="Say what maps and what does not; write nothing."
+    "--check", "only_check", is_flag=True, help="Print what maps and what does not; write nothing."
 )
 @click.option("--metric", metavar="NAME", help="The metric that decides, as the task calls it.")
 @click.option(
-    "--direction", type=click.Choice([d.value for d in Direction]), help="Which way it is better."
+    "--direction", type=click.Choice([d.value for d in Direction]), help="Is more or less better?"
 )
 @click.option(
     "--scorer", metavar="FILE", type=click.Path(path_type=Path), help="Your own score.py."
 )
-@click.option("--predictions", metavar="NAME", help="The file that the task's code writes for it.")
+@click.option(
+    "--predictions", metavar="NAME", help="The file to score, as the task's code names it."
+)
 @click.option(
     "--data", metavar="FOLDER", type=click.Path(path_type=Path), help="Files that the task reads."
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), help="Of a trial at the full budget."
+    "--seconds", type=click.FloatRange(min=0, min_open=True), help="Time of a trial at full budget."
 )
 @click.option(
-    "--self-reported", is_flag=True, help="Keep its own metrics where a scorer is shipped."
+    "--self-reported", is_flag=True, help="Keep the task's own metrics even if a scorer is shipped."
 )
 @click.option(
     "--run-source", is_flag=True, help="Run the task's preparation, and search its data for labels."
 )
 @click.option("--recipe", metavar="NAME", help="scientist-bench: the recipe to build on.")
 @click.option(
-    "--level", type=click.IntRange(1, 2), default=1, help="scientist-bench: how much is instructed."
+    "--level", type=click.IntRange(1, 2), default=1, help="scientist-bench: level of instruction."
 )
 def import_(
     format_name: str,
@@ -141,9 +144,9 @@ def import_(
     direction: str | None,
     **asked: Any,
 ) -> None:
-    """Import a recipe; its help is put together above."""
+    """Import a recipe; the decorator holds the help text."""
     kind = registry.format_of(format_name)
-    for option in ("data", "scorer"):  # other processes than this one read them
+    for option in ("data", "scorer"):  # other processes read them, from other working directories
         if asked[option] is not None:
             asked[option] = expanded(str(asked[option])).absolute()
     request = Request(
@@ -166,7 +169,7 @@ def import_(
 
 
 def _tell(path: Path, rehearsal: Rehearsal) -> None:
-    """Say what the reference gave at a budget. Raises RecipeError where it failed."""
+    """Print the reference's metrics at a budget. Raises RecipeError if the reference failed."""
     outcome = rehearsal.report.outcome
     if not isinstance(outcome, Scored):
         click.echo("\n".join(map(printable, rehearsal.log.split("\n"))), err=True)

@@ -29,13 +29,13 @@ _COMPARED = Path("comparison.html")
     "--out",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Where it is written; - for stdout [DIR/report.html; comparison.html for several DIRs].",
+    help="Output file; - for stdout [DIR/report.html; comparison.html for several DIRs].",
 )
 def report(directories: tuple[Path, ...], out: Path | None) -> None:
-    """Write the campaign in DIR as one page for a browser, running or ended.
+    """Write a report of the campaign in DIR, running or ended, as one HTML page.
 
-    The page is a single file that asks no other machine for anything. Of several DIRs it shows the
-    campaigns side by side at equal cost.
+    The page is a single file that loads nothing from the network. For several DIRs the page
+    compares the campaigns side by side at equal cost.
     """
     if len(set(directories)) < len(directories):
         raise UsageError("a campaign is given twice; give each DIR once")
@@ -57,5 +57,5 @@ def report(directories: tuple[Path, ...], out: Path | None) -> None:
         write_atomic(target, content, durable=False)
     except OSError as error:
         why = f"{target}: cannot be written: {error.strerror}"
-        raise HpcsciError(f"{why}; give --out FILE in a folder that you may write to") from error
+        raise HpcsciError(f"{why}; give --out FILE in a folder that you can write to") from error
     click.echo(f"{target}: {len(content) / 1e6:.1f} MB; open it in a browser")

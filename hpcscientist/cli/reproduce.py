@@ -19,15 +19,15 @@ from hpcscientist.reproduction.environment import Wanted
 @click.command()
 @run_directory
 @click.option("--idea", metavar="ID", help="The idea, as `hpcsci results` names it.")
-@click.option("--out", metavar="FOLDER", help="Run it here [a new one in DIR/reproductions].")
-@click.option("--backend", metavar="local|slurm|NAME", help="What runs the trials [as then].")
+@click.option("--out", metavar="FOLDER", help="Folder to run in [new, in DIR/reproductions].")
+@click.option("--backend", metavar="local|slurm|NAME", help="Where trials run [as recorded].")
 @place_options
-@click.option("--image", metavar="PATH", help="Where the container image lies now [as then].")
+@click.option("--image", metavar="PATH", help="The container image's path now [as recorded].")
 @click.option("--recipe", metavar="R", help="With an idea's folder: its recipe [its recipe.tar].")
 @click.option(
     "--allow-unsandboxed",
     is_flag=True,
-    help="With an idea's folder: run what came with it as you, in no container.",
+    help="With an idea's folder: run its code as you, without a container.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def reproduce(
@@ -39,14 +39,15 @@ def reproduce(
     as_json: bool,
     **places: str | None,
 ) -> int:
-    """Run an idea's trials again and say whether what was recorded of it holds.
+    """Rerun an idea's trials and check whether its recorded result holds.
 
     DIR is a run directory, with --idea; or an idea's folder, DIR/ideas/ID or a copy of it.
     """
     settings, here = settings_from(), Path.cwd()
     given = {name: value or "" for name, value in places.items()}
     where = {name: given.pop(name) for name in ("backend", "site", "image")}
-    # Here and now, for this folder: no configuration says it, least of all one that lies there.
+    # Consent is given on this command line only. A configuration file must not give it: it may
+    # come with the folder.
     words, consent = SlurmOverrides(**given), allow_unsandboxed
     wanted = Wanted(words=words, folder=here, settings=settings, consent=consent, **where)
     folder = (here / expanded(out)).absolute() if out else None
@@ -63,7 +64,7 @@ def _say(text: str) -> None:
 
 
 def _show(found: Reproduction) -> None:
-    """Print what came out again by seed, and in the last line whether it holds."""
+    """Print the rerun's scores by seed, and in the last line whether the result holds."""
     if found.rows:
         _table(found)
     for note in found.notes:
@@ -75,7 +76,7 @@ def _show(found: Reproduction) -> None:
         what = "nothing was run" if not found.rows else "see above"
         click.echo(f"{found.idea_id}: does not hold: {len(found.reasons)} reasons, {what}")
     else:
-        alone = " (by its own folder alone; the notes say what that leaves out)"
+        alone = " (checked from its own folder alone; the notes list what that leaves out)"
         click.echo(f"{found.idea_id}: {found.outcome.value}{alone if found.alone else ''}")
     sys.stdout.flush()
 

@@ -33,18 +33,18 @@ from hpcscientist.views.campaign import CampaignView
     default="table",
     show_default=True,
 )
-@click.option("--verbose", is_flag=True, help="Show every column, title and reason whole.")
-@click.option("--log", "trial_id", metavar="TRIAL", help="Print what one trial wrote instead.")
+@click.option("--verbose", is_flag=True, help="Show all columns, full titles and full reasons.")
+@click.option("--log", "trial_id", metavar="TRIAL", help="Print the log of one trial instead.")
 def results(
     directory: Path, form: Literal["table"] | export.Format, verbose: bool, trial_id: str | None
 ) -> None:
-    """Print the ideas of the campaign in DIR and what came of them.
+    """Print the ideas of the campaign in DIR and their results.
 
-    A trial is named by idea, attempt, stage and number: idea-0001-a1-pilot-0.
+    A trial's name consists of idea, attempt, stage and number: idea-0001-a1-pilot-0.
     """
     paths = RunPaths(directory.absolute())
     if trial_id is not None:
-        frozen.read(paths)  # else it is no campaign's folder, and that is what there is to say
+        frozen.read(paths)  # raises the better error where DIR is no run directory
         log = logs.read(paths, trial_id)
         click.echo("\n".join(map(printable, log.removesuffix("\n").split("\n"))))
     elif form == "table":
@@ -58,10 +58,10 @@ def results(
 
 
 def print_table(paths: RunPaths, folder: str, *, verbose: bool = False) -> None:
-    """Print the table on stdout, on stderr what a reader must know to trust it, and last, on
-    stdout, which idea is best and what to run next.
+    """Print the table of ideas, and last the best idea and the command to run next, on stdout.
 
-    `folder` is the run directory as commands name it.
+    Facts that a reader needs to trust the table go to stderr. `folder` is the run directory as
+    the user typed it.
     """
     view = campaign.read(paths, folder)
     table(view.rows, sys.stdout, verbose=verbose)
@@ -74,7 +74,7 @@ def print_table(paths: RunPaths, folder: str, *, verbose: bool = False) -> None:
 
 
 def _say(line: str, *, whole: bool) -> None:
-    """Print a line on stderr, cut to the terminal unless it is to be `whole`."""
+    """Print a line on stderr, cut to the terminal's width unless `whole`."""
     columns = shutil.get_terminal_size().columns
     click.echo(line if whole or len(line) <= columns else f"{line[: columns - 2]}..", err=True)
 

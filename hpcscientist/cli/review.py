@@ -21,7 +21,7 @@ from hpcscientist.reviews.review import review as review_papers
 
 @click.command()
 @click.argument("papers", metavar="PAPER...", nargs=-1, required=True)
-@click.option("--model", default="", metavar="SPEC", help="Who reviews [the setting review.model].")
+@click.option("--model", default="", metavar="SPEC", help="Reviewing model [review.model].")
 @click.option(
     "--form",
     "form_name",
@@ -37,28 +37,29 @@ from hpcscientist.reviews.review import review as review_papers
     default=5,
     show_default=True,
     metavar="N",
-    help="Rounds of each reviewer at most, the first one included.",
+    help="Maximum rounds of each reviewer, including the first.",
 )
 @click.option(
     "--temperature", type=click.FloatRange(0, 2), default=0.75, show_default=True, metavar="T"
 )
-@click.option("--examples", metavar="DIR", help="Worked examples: NAME.txt (or .pdf), NAME.json.")
+@click.option("--examples", metavar="DIR", help="Example reviews: NAME.txt (or .pdf), NAME.json.")
 @click.option("--calibration", metavar="FILE", help="Made by `hpcsci bench review`.")
-@click.option("--before", metavar="REVIEW", help="Of the version before a revision: reviews/ID.")
-@click.option("--out", default="reviews", metavar="DIR", help="Where reviews lie [reviews].")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a paper on stdout.")
+@click.option("--before", metavar="REVIEW", help="Review before the revision: reviews/ID.")
+@click.option("--out", default="reviews", metavar="DIR", help="Folder for reviews [reviews].")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per paper on stdout.")
 def review(papers: tuple[str, ...], form_name: str, as_json: bool, **given: Any) -> int:
-    """Review papers: a PDF, a LaTeX file, folder or archive, or a text.
+    """Review papers: PDF, LaTeX file, folder or archive, or plain text.
 
-    Several reviewers fill in the form side by side and look at it again; an area chair sums up.
-    What a paper tells its reviewers to do is quoted in the review and shown to none of them. The
-    same command goes on where it was ended. Nothing of this is used to choose ideas.
+    Several model reviewers fill in the form independently and revise their answers; an area chair
+    summarizes them. If a paper tells its reviewers what to do, the review quotes that text and no
+    reviewer sees it. After an interruption, run the same command again to continue. Reviews are
+    never used to choose ideas.
     """
     here = Path.cwd()
     unwind_on(signal.SIGTERM, signal.SIGHUP)
     found = form.load(form_name, here)
     if given["before"] and len(papers) > 1:
-        raise UsageError("--before: goes with one paper; review the others by themselves")
+        raise UsageError("--before: works with one paper; review the others separately")
     wanted = Wanted(
         form=found,
         settings=settings_from(),
@@ -97,7 +98,7 @@ def review(papers: tuple[str, ...], form_name: str, as_json: bool, **given: Any)
     "judges",
     multiple=True,
     metavar="SPEC",
-    help="A model that judges; may be repeated [the setting review.model].",
+    help="A model that judges; may be repeated [review.model].",
 )
 @click.option(
     "--samples",
@@ -107,12 +108,12 @@ def review(papers: tuple[str, ...], form_name: str, as_json: bool, **given: Any)
     metavar="N",
     help="Comparisons by each judge, half of them with the papers swapped.",
 )
-@click.option("--out", default="reviews", metavar="DIR", help="Where comparisons lie [reviews].")
+@click.option("--out", default="reviews", metavar="DIR", help="Folder for comparisons [reviews].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def compare_papers(
     first: str, second: str, judges: tuple[str, ...], samples: int, out: str, as_json: bool
 ) -> None:
-    """Compare two papers, from -3 (A is far worse) to 3, in each aspect of Scientist-Bench."""
+    """Compare two papers in each aspect of Scientist-Bench, from -3 (A is far worse) to 3."""
     here = Path.cwd()
     unwind_on(signal.SIGTERM, signal.SIGHUP)
     if samples % 2:

@@ -1,4 +1,4 @@
-"""`hpcsci serve`: the model plane alone."""
+"""`hpcsci serve`: model servers without a campaign."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from hpcscientist.models.serving.order import Endpoint, ServingPaths
 )
 @place_options
 @click.option("--nodes", type=int, default=0, metavar="N", help="Serve in a Slurm job of N nodes.")
-@click.option("--detach", is_flag=True, help="With --nodes: leave the job alone once submitted.")
-@click.option("--dir", "where", metavar="DIR", help="The plane's folder [a new one in scratch/].")
-@click.option("--dry-run", is_flag=True, help="Show the layout and the script; touch nothing.")
-@click.option("--as-submitted", is_flag=True, hidden=True, help="Serve what DIR's request says.")
+@click.option("--detach", is_flag=True, help="With --nodes: return once the job is submitted.")
+@click.option("--dir", "where", metavar="DIR", help="Folder for logs and key [new, in scratch/].")
+@click.option("--dry-run", is_flag=True, help="Show the layout and the script; change nothing.")
+@click.option("--as-submitted", is_flag=True, hidden=True, help="Serve the request in DIR.")
 def serve(
     models: tuple[str, ...],
     nodes: int,
@@ -42,19 +42,19 @@ def serve(
     as_submitted: bool,
     **place: str | None,
 ) -> int:
-    """Serve open weights behind an OpenAI-compatible endpoint until Ctrl-C."""
+    """Serve open-weight models behind an OpenAI-compatible endpoint until Ctrl-C."""
     node = os.environ.get("SLURMD_NODENAME", "")
-    # A job's variables are no part of what is submitted from here, or started on its nodes.
+    # Jobs and processes started from here must not inherit this job's Slurm variables.
     job_id = leave_job()
     paths = ServingPaths(_folder(where))
     if as_submitted:
         if not job_id:
-            raise UsageError("--as-submitted is what the job runs; give --model vllm:PATH")
+            raise UsageError("--as-submitted works only in the serving job; give --model vllm:PATH")
         return _here(paths, job_id, node)
     if not models:
         raise UsageError("no model is given; give --model vllm:PATH")
     if nodes < 0 or (nodes and job_id):
-        raise UsageError(f"--nodes {nodes}: leave it out within a job, or give 1 or more outside")
+        raise UsageError(f"--nodes {nodes}: leave it out inside a job, or give 1 or more outside")
     if detach and not nodes:
         raise UsageError("--detach needs --nodes N: only a Slurm job goes on without this command")
     request = standalone.check(models, settings_from(**place), Path.cwd())
@@ -77,13 +77,13 @@ def serve(
 
 
 def _here(paths: ServingPaths, job_id: str, node: str) -> int:
-    """Serve in this process until it is told to end: a failure only where nothing answered yet."""
+    """Serve in this process until a signal stops it; a stop before models answer is an error."""
     answered = False
 
     def ready(endpoint: Endpoint) -> None:
         nonlocal answered
         _show(paths, endpoint, standalone.read(paths), job_id)
-        _tell("Ctrl-C ends it")
+        _tell("press Ctrl-C to stop serving")
         answered = True
 
     try:
@@ -108,12 +108,12 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
             _tell(f"job {job_id} serves from {paths.root}")
             if detach:
                 click.echo(job_id)
-                _tell(f"what it does: {paths.state}; once models answer, {paths.job_log(job_id)}")
-                _tell(f"says how they are reached; `{slurm.hint(f'scancel {job_id}')}` ends it")
+                _tell(f"progress: {paths.state}; once the models answer, {paths.job_log(job_id)}")
+                _tell(f"shows how to reach them; `{slurm.hint(f'scancel {job_id}')}` stops the job")
                 return 0
             follower = serve_job.Follower(slurm, paths, request, job_id, _tell)
             _show(paths, follower.until_ready(), request, job_id)
-            _tell("Ctrl-C cancels the job")
+            _tell("press Ctrl-C to cancel the job")
             answered = True
             follower.until_gone()
     except SchedulerRefused:
@@ -122,7 +122,7 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
     except Interrupted as stop:
         _tell(f"{stop}; cancelling the job")
         serve_job.end(slurm, paths, request)
-        _tell("the job is gone")
+        _tell("the job has ended")
         if not answered:
             raise
     return 0

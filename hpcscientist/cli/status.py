@@ -22,7 +22,7 @@ from hpcscientist.launching.jobs.standing import standing_of
 @run_directory
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def status(directory: Path, as_json: bool) -> None:
-    """Show where the campaign in DIR stands."""
+    """Show the progress of the campaign in DIR."""
     paths = RunPaths(directory.absolute())
     standing, costs = standing_of(paths), spending.CostLines()
     state = reading.read_state(paths, costs.take)

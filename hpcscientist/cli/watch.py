@@ -21,12 +21,12 @@ from hpcscientist.views.live import Follower
 @click.option(
     "--every", metavar="S", type=click.FloatRange(min=0.2), default=1.0, show_default=True
 )
-@click.option("--once", is_flag=True, help="Print it once and return.")
+@click.option("--once", is_flag=True, help="Print the current view once and exit.")
 def watch(directory: Path, every: float, once: bool) -> None:
-    """Watch the campaign in DIR until it ends, or until Ctrl-C, which does not stop it.
+    """Watch the campaign in DIR until it ends or you press Ctrl-C; the campaign runs on.
 
-    It reads files and asks nobody, so any number of people may watch. Where there is no terminal
-    it prints what there is to see once.
+    This command only reads files, so any number of people can watch. Without a terminal it
+    prints the current view once.
     """
     follower = Follower(RunPaths(directory.absolute()))
     console = Console(markup=False, emoji=False, highlight=False)

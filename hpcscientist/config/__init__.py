@@ -1,1 +1,1 @@
-"""Configuration: settings, where each value came from, refusal of unknown keys."""
+"""Configuration: settings and site profiles, merged from layers; each value has an origin."""

@@ -25,14 +25,15 @@ from hpcscientist.files import handed, vault
 from hpcscientist.files.handed import expanded, read_regular
 from hpcscientist.records.base import misfit
 
-# Keys of a TOML document: dotted, known by a record, refused by name with the nearest one.
+# Keys of a TOML document. They are dotted; a record defines the valid ones, and an error for an
+# unknown key names the nearest valid one.
 
 M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value and where it came from."""
+    """A value and its origin."""
 
     key: str
     value: Any
@@ -40,7 +41,7 @@ class Value:
 
 
 def defaults(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
-    """Return every key of a record with its default, sections left out."""
+    """Return every key of a record with its default, without the sections themselves."""
     return _values(model(), prefix)
 
 
@@ -56,10 +57,10 @@ def _values(record: BaseModel, prefix: str) -> dict[str, Any]:
 
 
 def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the values that a file gives, by key.
+    """Return the values in a file, by key.
 
-    Raises ConfigError when it cannot be read or names an unknown key, FileNotFoundError when
-    it is not there.
+    Raises ConfigError when the file cannot be read or has an unknown key, FileNotFoundError when
+    it does not exist.
     """
     try:
         data = handed.parse(read_regular(path).decode("utf-8"))
@@ -82,11 +83,11 @@ def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
 
 
 REMOVED = {"serving.fan_out": "requests go to all replicas without it"}
-"""Settings of earlier releases, which run directories of theirs may hold, and why they went."""
+"""Settings of earlier releases, which old run directories may hold, and why they were removed."""
 
 
 def known(key: str, keys: Iterable[str], origin: str) -> str:
-    """Return the key if it is one. Raises ConfigError with the nearest."""
+    """Return the key if it is valid. Raises ConfigError with the nearest valid key."""
     valid = list(keys)
     if key in valid:
         return key
@@ -100,7 +101,7 @@ def known(key: str, keys: Iterable[str], origin: str) -> str:
 
 
 def validated(model: type[M], values: Mapping[str, Value]) -> M:
-    """Return the record that the values make. Raises ConfigError naming origin and key."""
+    """Return the record built from the values. Raises ConfigError naming origin and key."""
     tree: dict[str, Any] = {}
     keys = defaults(model)
     for key, entry in values.items():
@@ -116,7 +117,7 @@ def validated(model: type[M], values: Mapping[str, Value]) -> M:
         return model.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        # The place goes on below the key where one item of a list is wrong.
+        # If one item of a list is wrong, the place is longer than the key.
         place = [".".join(map(str, first["loc"][:n])) for n in range(len(first["loc"]), 0, -1)]
         key = next(key for key in place if key in values)
         where = place[0].removeprefix(key).strip(".")
@@ -125,7 +126,7 @@ def validated(model: type[M], values: Mapping[str, Value]) -> M:
 
 
 def _nul(value: Any) -> str | None:
-    """Say so of a text with a NUL: no path, name or argument can hold one."""
+    """Return an error if a text has a NUL, which no path, name or argument can hold; else None."""
     texts = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(text, str) and "\0" in text for text in texts):
         return "must hold no NUL character"
@@ -139,7 +140,10 @@ def _blame(value: Value, message: str, given: object) -> str:
 
 
 def _as_meant(value: Any, default: Any) -> Any:
-    """TOML and people write 5 where a float is meant, and arrays; strict records refuse both."""
+    """Return a value as the default's type: int as float, and list as tuple.
+
+    TOML and people write 5 for a float, and arrays for tuples; strict records refuse both.
+    """
     if isinstance(default, float) and type(value) is int:
         return float(value)
     return _tuples(value) if isinstance(default, tuple) and isinstance(value, list) else value
@@ -156,16 +160,16 @@ def _flatten(
 ) -> Iterator[tuple[str, Any]]:
     for name, value in data.items():
         key = f"{prefix}{name}"
-        # A key whose default is a table takes a table whole, whatever names it holds.
+        # A key whose default is a table takes a whole table, with any names in it.
         if isinstance(value, dict) and value and not isinstance(keys.get(key), dict):
             yield from _flatten(value, keys, f"{key}.")
         else:
             yield key, value
 
 
-# Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
-# addresses of literature services, the marks of a trial's processes, what the tests and the
-# development cluster are told.
+# HPCSCI_* variables that are not settings: the user's file, the endpoint's key, keys and addresses
+# of literature services, the marks of a trial's processes, and variables of the tests and the
+# development cluster.
 KEY_VARIABLES = ("HPCSCI_API_KEY", "HPCSCI_S2_API_KEY", "HPCSCI_OPENALEX_API_KEY")  # secrets
 RESERVED = frozenset(
     {
@@ -188,7 +192,7 @@ RESERVED = frozenset(
 def resolve(
     command_line: Mapping[str, Any], environ: Mapping[str, str], folder: Path
 ) -> tuple[Settings, list[Value]]:
-    """Merge all layers into settings, and list each value with its origin.
+    """Merge all layers; return the settings, and each value with its origin.
 
     `command_line` maps keys to values; None means not given. Raises ConfigError for an
     unknown key, with the nearest valid one, and for an invalid value.
@@ -239,11 +243,11 @@ def _from_variables(
 
 
 def default_data_root(settings: Settings) -> Path:
-    """Where prepared public data is kept: paths.data, or the user's cache folder."""
+    """Return the folder of prepared public data: paths.data, or one in the user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(expanded("~/.cache"))
     return Path(settings.paths.data or Path(cache) / "hpcscientist" / "data").absolute()
 
 
 def default_private_root(settings: Settings) -> Path:
-    """Where labels are kept: paths.private, or the user's state folder; never with the data."""
+    """Return the folder of labels: paths.private, or one in the user's state folder."""
     return Path(settings.paths.private or vault.default_root()).absolute()

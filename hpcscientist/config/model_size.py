@@ -2,8 +2,7 @@
 
 Measured with Qwen2.5-Coder-1.5B on the recipe `digits` (README, "Small models"): plans, reviews of
 code, searches for novelty, reflections and concepts took three of four tokens and raised no idea's
-score; a list of what the reference has already is what such a model calls a plan. Replies had at
-most 630 tokens, but for one in 150, which did not end: limits bound what such a reply costs.
+score. The plans of such a model only list what the reference already has. Replies had at most 630 tokens, but for one in 150, which did not end: the limits bound the cost of such a reply.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ FOR_SMALL: Mapping[Role, Mapping[str, Mapping[str, Any]]] = {
         "code": {"max_tokens": 4096},
     },
 }
-# `1.5b`, `0.5B`, `135M` as models' names have them, but not the `b` of `8bit`.
+# Matches `1.5b`, `0.5B`, `135M` in models' names, but not the `b` of `8bit`.
 _SIZE = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)(b|m)(?![a-z\d])", re.IGNORECASE)
 
 
 def billions(name: str) -> float | None:
-    """Return how many billion weights a model has by its name or SPEC; None where it says not."""
+    """Return a model's size in billions of weights, from its name or SPEC; None if not named."""
     found = _SIZE.findall(re.split(r"[#/:]", name.rstrip("/"))[-1])
     sizes = [float(number) / (1 if unit in "bB" else 1000) for number, unit in found]
     return max(sizes, default=None)

@@ -1,4 +1,4 @@
-"""Which partition a job goes to: the first of a profile's [[partitions]] that it fits."""
+"""Selects the partition of a job: the first of a profile's [[partitions]] that the job fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLACE = ("partition", "account", "qos", "constraint")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a job asks for on its one node. `memory_mb` is all of its memory, in MiB."""
+    """What a job asks for on its one node. `memory_mb` is its total memory, in MiB."""
 
     minutes: int
     memory_mb: int
@@ -32,11 +32,11 @@ class Need:
 def choose(
     site: Site, need: Need, fix: str = "[budgets] or [resources] of recipe.toml"
 ) -> SlurmSite:
-    """Return the profile's [slurm] for a job: with the partition that it fits, its QOS and so on.
+    """Return the profile's [slurm] for a job, with the partition that it fits, its QOS and so on.
 
-    `max_minutes` is then that partition's limit, too. Without [[partitions]] it is [slurm] as it
-    stands. A kind of GPU that the job needs is asked for by `gres`. `fix` is where less can be
-    asked for. Raises SiteError where no partition fits, and where `gres` names another kind.
+    `max_minutes` then also respects that partition's limit. Without [[partitions]] this is the
+    unchanged [slurm]. If the job needs a kind of GPU, `gres` asks for it. `fix` is where the user
+    can ask for less. Raises SiteError if no partition fits, or if `gres` names another kind.
     """
     if not site.partitions:
         return _of_kind(site.slurm, need)
@@ -52,7 +52,7 @@ def choose(
 
 
 def of_controller(site: Site) -> SlurmSite:
-    """Return [slurm] for the job that drives, as [controller] wants it. Raises SiteError."""
+    """Return [slurm] for the controller job, as [controller] asks for it. Raises SiteError."""
     own = site.controller
     slurm = site.slurm
     if not own.partition:
@@ -63,15 +63,15 @@ def of_controller(site: Site) -> SlurmSite:
 
 
 def described(slurm: SlurmSite) -> str:
-    """Say where [slurm] sends a job."""
+    """Return in words where [slurm] sends a job."""
     given = [f"{name} {value}" for name in _PLACE if (value := getattr(slurm, name))]
     return ", ".join(given) or "the default partition"
 
 
 def overridden(site: Site, words: Mapping[str, str]) -> Site:
-    """Return a profile that words of the command line beat; those that are "" beat nothing.
+    """Return a profile with the words of the command line in it; empty words change nothing.
 
-    Who names a partition has chosen: [[partitions]] are left out then.
+    A named partition is the user's choice, so [[partitions]] are then left out.
     """
     given = {name: value for name, value in words.items() if value}
     rows = () if given.get("partition") else site.partitions
@@ -85,12 +85,12 @@ def overridden(site: Site, words: Mapping[str, str]) -> Site:
 
 
 def all_kinds(site: Site) -> tuple[SlurmSite, ...]:
-    """Return every form that [slurm] may take for a job: one for each of [[partitions]]."""
+    """Return every variant of [slurm] for jobs: one for each row of [[partitions]]."""
     return tuple(_with(site.slurm, row) for row in site.partitions) or (site.slurm,)
 
 
 def describe(row: PartitionChoice) -> str:
-    """Say in a few words what a row takes."""
+    """Return a row's name and limits in words."""
     limits = {
         "max_time": row.max_time,
         "max_memory": row.max_memory,
@@ -137,7 +137,7 @@ def _fits(row: PartitionChoice, need: Need) -> bool:
 
 
 def _names_kind(slurm: SlurmSite, need: Need) -> bool:
-    """Whether `gres` asks for the kind of GPU that is needed, or for any."""
+    """Return whether `gres` asks for the kind of GPU that the job needs, or for any kind."""
     kind = slurm.gres.removeprefix("gpu:").partition(":{gpus}")[0]
     return not (need.gpus and need.gpu_type) or kind in ("{gpus}", need.gpu_type)
 

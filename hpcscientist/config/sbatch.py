@@ -1,8 +1,8 @@
-"""sbatch's options as people give them in a site profile (`extra`), read as sbatch reads them.
+"""Reads the sbatch options of a site profile (`extra`) as sbatch would read them.
 
-Short and long forms, abbreviations, values after a space, several flags behind one dash. What
-hpcsci sets itself is refused by name: sbatch lets the last one win, and a trial would lose its
-GPU, its log or its array without a word.
+This covers short and long forms, abbreviations, values after a space, and several flags behind one
+dash. Options that hpcsci sets itself are refused by name: in sbatch the last one wins, and a trial
+would silently lose its GPU, its log or its array.
 
 Source: the sections "OPTIONS" of sbatch(1), releases 20.11 to 25.11.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hpcscientist.errors import SiteError
 from hpcscientist.records.site import Site, SlurmSite
 
-# name[:letter], then `=` where a value must follow and `?` where one may.
+# name[:letter], then `=` if a value must follow, or `?` if one may follow.
 _TABLE = """
 account:A= acctg-freq= array:a= autocomplete= batch= bb= bbf= begin:b= chdir:D= cluster=
 clusters:M= cluster-constraint= comment= consolidate-segments constraint:C= container=
@@ -61,10 +61,10 @@ _OURS = {
     **dict.fromkeys(("export", "export-file", "propagate"), _ENVIRONMENT),
     "signal": _STOP,
 }
-# These have a key of their own in the profile.
+# Options that have a key of their own in the profile.
 _KEYS = {name: name for name in ("account", "partition", "qos", "constraint", "exclude")}
 _KEYS |= {"requeue": "requeue = true", "no-requeue": "requeue = false"}
-# What hpcsci says itself; saying it once more changes nothing.
+# Options exactly as hpcsci sets them; a repetition changes nothing.
 _AS_OURS = {
     *(("nodes", "1"), ("nodes", "1-1"), ("ntasks", "1"), ("ntasks-per-node", "1")),
     *(("open-mode", "append"), ("propagate", "NONE"), ("parsable", None)),
@@ -73,9 +73,9 @@ _AS_OURS = {
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What `extra` comes to: `options` by their long names, None for a flag without a value.
+    """What `extra` adds: `options` by their long names, None for a flag without a value.
 
-    `gres` are further generic resources, to be asked for beside GPUs. `cluster`: "" for none.
+    `gres` are further generic resources to request beside GPUs. `cluster` is "" for none.
     """
 
     options: Mapping[str, str | None]
@@ -108,9 +108,9 @@ def options(entries: Iterable[str], where: str = "extra") -> list[tuple[str, str
 def extra_of(
     entries: Iterable[str], where: str = "extra", *, memory: str = "mem", requeue: bool = True
 ) -> Extra:
-    """Return what `extra` adds to a job. `memory`, `requeue`: as the profile's [slurm] has them.
+    """Return what `extra` adds to a job. `memory` and `requeue` are those of the profile's [slurm].
 
-    Raises SiteError for an option that is hpcsci's own, has a key of its own, or is none.
+    Raises SiteError for an option that hpcsci sets, that has a key of its own, or that is invalid.
     """
     added: dict[str, str | None] = {}
     gres: list[str] = []
@@ -155,14 +155,14 @@ def extra_of_controller(site: Site) -> Extra:
 
 
 def cluster_of(slurm: SlurmSite) -> str:
-    """Return the cluster that every command is to be asked of; "" for the one that is here.
+    """Return the cluster that every Slurm command must address; "" for the local one.
 
-    Nothing else is judged: a campaign of an earlier release, whose profile would be refused today,
-    can be looked at and cancelled. Raises SiteError where several clusters are named.
+    This checks nothing else, so that users can look at and cancel a campaign of an earlier release
+    whose profile would be refused today. Raises SiteError if several clusters are named.
     """
     if slurm.cluster:
         return one_cluster(slurm.cluster, "slurm.cluster")
-    with contextlib.suppress(SiteError):  # said where a job is made
+    with contextlib.suppress(SiteError):  # reported when a job is made
         named = [value or "" for name, value in options(slurm.extra) if name == "clusters"]
         return one_cluster(",".join(dict.fromkeys(named)), "slurm.extra")
     return ""
@@ -187,7 +187,7 @@ def gpu_options(slurm: SlurmSite, gpus: int, beside: Sequence[str] = ()) -> dict
 
 
 def written(name: str, value: str | None) -> str:
-    """Return an option as a line of a script has it, after #SBATCH."""
+    """Return an option as a script writes it after #SBATCH."""
     return f"--{name}" if value is None else f"--{name}={shlex.quote(value)}"
 
 
@@ -197,7 +197,7 @@ def _several(names: str, where: str) -> SiteError:
 
 
 def _is_harmless(name: str, value: str | None, memory: str) -> bool:
-    """Whether an option of ours may be given all the same: it contradicts nothing that is asked."""
+    """Return whether an option that hpcsci sets may still be given, because it changes nothing."""
     if name == "export":
         return (value or "").split(",")[0] == "ALL"
     return name.startswith("mem") and memory == "none"
@@ -243,7 +243,7 @@ def _long(text: str, rest: Iterable[str], where: str) -> tuple[str, str | None]:
     if len(near) > 1:
         listed = ", ".join(f"--{one}" for one in sorted(near))
         raise SiteError("unclear", f"{where}: --{name} may be any of {listed}; write it out")
-    if not near:  # an option of a plugin of the site's
+    if not near:  # an option of one of the site's Slurm plugins
         return name, value if has_value else None
     form = _LONG[near.pop()]
     if form.takes == "=" and not has_value:

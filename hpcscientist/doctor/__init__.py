@@ -1,1 +1,1 @@
-"""What this machine and site offer and lack: `hpcsci doctor`."""
+"""The checks of `hpcsci doctor`: whether this machine and site can run campaigns."""

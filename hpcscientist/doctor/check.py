@@ -1,4 +1,4 @@
-"""One line of the doctor's: what was looked at, how it stands, what was found, what fixes it."""
+"""One line of the doctor's output: the name of a check, its state, what was found, and the fix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpcscientist.records.base import Record
 
 
 class State(StrEnum):
-    """How a check stands. Only what keeps campaigns from running as asked is missing."""
+    """The result of a check; MISSING only for what keeps campaigns from running as asked."""
 
     OK = "ok"
     WARNING = "warning"
@@ -18,7 +18,7 @@ class State(StrEnum):
 
 
 class Check(Record):
-    """One check. `mend` is empty where nothing needs fixing."""
+    """One check. `mend` is its fix, empty if nothing needs fixing."""
 
     name: str
     state: State
@@ -27,22 +27,22 @@ class Check(Record):
 
 
 def ok(name: str, found: str) -> Check:
-    """Return a check that stands well."""
+    """Return a check that passed."""
     return Check(name=name, state=State.OK, found=_clean(found))
 
 
 def warning(name: str, found: str, mend: str) -> Check:
-    """Return a check of something one can do without, or should know."""
+    """Return a check of something that is optional, or that users should know."""
     return Check(name=name, state=State.WARNING, found=_clean(found), mend=_clean(mend))
 
 
 def missing(name: str, found: str, mend: str) -> Check:
-    """Return a check of something that campaigns cannot do without."""
+    """Return a failed check of something that campaigns need."""
     return Check(name=name, state=State.MISSING, found=_clean(found), mend=_clean(mend))
 
 
 def graded(state: State, name: str, found: str, mend: str) -> Check:
-    """Return a check in a given state, with its fix unless it stands well."""
+    """Return a check in a given state, with its fix unless the check passed."""
     return Check(
         name=name,
         state=state,
@@ -52,7 +52,7 @@ def graded(state: State, name: str, found: str, mend: str) -> Check:
 
 
 def is_anything_missing(checks: Iterable[Check]) -> bool:
-    """Tell whether campaigns cannot run as asked."""
+    """Return whether campaigns cannot run as asked."""
     return any(check.state is State.MISSING for check in checks)
 
 

@@ -1,4 +1,4 @@
-"""The examination from its first line to its last, for this machine or for a Slurm cluster."""
+"""Runs all checks of the doctor in order, on this machine or on a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ _LOCAL_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is to be examined. `run_dir`: where campaigns would lie; `wait_s`: for the job.
-
-    `image` is a path that exists, or None.
+    """What to check. `run_dir` is where run directories would be, `wait_s` how long to wait for
+    the job. `image` is a path that exists, or None.
     """
 
     settings: Settings
@@ -50,9 +49,9 @@ class Options:
 
 
 def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
-    """Yield the checks as they are made; `say` tells people what takes long.
+    """Yield the checks as they are made; `say` announces what takes long.
 
-    Leaves no file and no job behind, whatever interrupts it.
+    Leaves no file and no job behind, even if it is interrupted.
     """
     yield ok(
         "hpcscientist",
@@ -81,7 +80,7 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
             "give another --run-dir",
         )
     if model.served(options.settings):
-        say("looking at the model, and asking the interpreter that would serve it")
+        say("checking the model, and the interpreter that would serve it")
         where = _places(calls if there else None, options, reports)
         yield from model.checks(options.settings, options.site, where)
 
@@ -89,7 +88,7 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
 def _places(
     calls: Slurm | None, options: Options, reports: Sequence[NodeReport]
 ) -> Sequence[places.Place]:
-    """Return where models could be served: on this machine, where nothing of a cluster is known."""
+    """Return where models could be served: this machine, if no place on a cluster is known."""
     report = next(iter(reports), None)
     nodes, site = options.settings.nodes, options.site
     if calls is None:
@@ -101,7 +100,7 @@ def _places(
             calls.run("sinfo", "--noheader", slurm.SINFO),
         )
     except SchedulerError:
-        return job or [places.here(site)]  # said above
+        return job or [places.here(site)]  # `slurm.checks` reported the error
     wanted = of_controller(site).partition
     others = places.places_of(found, wanted, report, binding=not job)
     return [*job, *others] or [places.here(site)]
@@ -113,7 +112,7 @@ def _no_slurm(settings: Settings) -> Check:
         State.MISSING if wanted else State.WARNING,
         "slurm",
         "there is no sbatch on PATH: trials run on this machine (--backend local)",
-        "load your site's Slurm module; nothing needs doing on a machine of your own",
+        "load your site's Slurm module; on your own machine, nothing is needed",
     )
 
 
@@ -126,11 +125,9 @@ def _elsewhere(
 ) -> Iterator[Check]:
     """Examine a compute node by a job; add its report to `reports`."""
     version = apptainer_version()
-    yield ok("apptainer here", version or "not on this machine; nodes alone need it")
+    yield ok("apptainer here", version or "not on this machine; only compute nodes need it")
     if not options.with_job:
-        yield warning(
-            "job", "not tried (--no-job): nothing is known of nodes", "leave --no-job out"
-        )
+        yield warning("job", "not tried (--no-job): nodes were not checked", "leave --no-job out")
         return
     if not calls.answers():
         yield warning("job", "not tried: the controller does not answer", "try again later")
@@ -155,7 +152,7 @@ def _here(
     say: Callable[[str], object],
     reports: list[NodeReport],
 ) -> Iterator[Check]:
-    """Examine this machine, in a process of its own as a worker would be; see `_elsewhere`."""
+    """Examine this machine in a separate process, as a worker would run; see `_elsewhere`."""
     request = _request(options, folder)
     say("running a trial on this machine")
     command = [sys.executable, "-P", "-m", MODULE, str(folder.root)]
@@ -165,18 +162,18 @@ def _here(
         )
         report = NodeReport.model_validate_json(folder.report.read_bytes())
     except subprocess.TimeoutExpired:
-        yield missing("trial", f"did not end within {_LOCAL_S:g} s", "see what this machine does")
+        yield missing("trial", f"did not end within {_LOCAL_S:g} s", "see why this machine is slow")
         return
     except FileNotFoundError:
         said = one_line(done.stderr.strip().rpartition("\n")[2])
-        yield missing("trial", f"could not be tried: {said}", "fix that and try again")
+        yield missing("trial", f"could not be run: {said}", "fix that and try again")
         return
     reports.append(report)
     yield from node.checks(report, request, "this machine")
 
 
 def _request(options: Options, folder: DoctorFolder) -> Request:
-    """Write what the node is asked."""
+    """Write the request for the node, and the files that it tests; return the request."""
     request = Request(
         host=options.site.host,
         image=options.image,
@@ -190,7 +187,7 @@ def _request(options: Options, folder: DoctorFolder) -> Request:
 
 
 def _shared(settings: Settings) -> Iterator[Place]:
-    """Yield the folders that workers need, or what is there of their paths."""
+    """Yield the folders that workers need, or the nearest parent folder that exists."""
     roots = {
         "prepared data": default_data_root(settings),
         "labels": default_private_root(settings),
@@ -203,7 +200,7 @@ def _shared(settings: Settings) -> Iterator[Place]:
 
 @contextmanager
 def _folder(where: Path) -> Iterator[DoctorFolder]:
-    """Make a folder where campaigns would lie, and remove it whatever happens."""
+    """Create a temporary folder where run directories would be, and always remove it."""
     base = next(p for p in (where, *where.parents) if p.is_dir())
     root = base / f"doctor-{secrets.token_hex(4)}"
     root.mkdir(mode=0o755)

@@ -1,4 +1,4 @@
-"""Can the models of a campaign be served here? Weights, engine, and the GPUs they would fit on."""
+"""Checks of models: the weights, the serving engine, the GPUs they fit on, and the embedder."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_al
 from hpcscientist.records.site import Site
 
 _GIB = 2**30
-_MOST_NODES = 64  # tried where no number of nodes is given
+_MOST_NODES = 64  # tried if no number of nodes is given
 _OTHER = "give another --partition, more nodes, or a smaller model"
 
 
 def served(settings: Settings) -> list[str]:
-    """Return what is to be served, by the names after `vllm:`. Raises ModelSpecError."""
+    """Return the names after `vllm:` of the models to serve. Raises ModelSpecError."""
     roles = (settings.ideation, settings.code, settings.review)
     specs = dict.fromkeys(s for s in (settings.model, *(r.model for r in roles)) if s)
     parsed = [parse_spec(spec) for spec in specs]
@@ -44,7 +44,7 @@ def served(settings: Settings) -> list[str]:
 
 
 def folders(settings: Settings) -> Iterator[Path]:
-    """Yield the folders of weights that are there: nodes have to see them too."""
+    """Yield the folders of weights that exist; nodes must see them too."""
     for name in served(settings):
         try:
             yield resolve(name, os.environ, Path.cwd())
@@ -53,9 +53,9 @@ def folders(settings: Settings) -> Iterator[Path]:
 
 
 def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[Check]:
-    """Yield what is to be said of the models that would be served; nothing where none is.
+    """Yield the checks of all models that would be served; nothing if there are none.
 
-    Those that are whole are laid out together, as a launch does.
+    Models with complete weights are laid out together, as a launch does.
     """
     names = served(settings)
     if not names:
@@ -65,7 +65,7 @@ def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[
         python = command(site)
     except ServingError as error:
         yield missing("serving engine", str(error), "fix serving.python in the site profile")
-    whole: dict[Path, Checkpoint] = {}  # named twice it is served once; see `drafting.names_of`
+    whole: dict[Path, Checkpoint] = {}  # a model named twice is served once: `drafting.names_of`
     for name in names:
         try:
             folder = resolve(name, os.environ, Path.cwd())
@@ -85,22 +85,22 @@ def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[
 
 
 def weights(name: str, checkpoint: Checkpoint) -> Check:
-    """Return what whole weights are."""
+    """Return the check of a model whose weights are complete."""
     kind = f", quantized ({checkpoint.quantization})" if checkpoint.quantization else ""
     found = (
         f"{checkpoint.folder}: {checkpoint.architecture}, {checkpoint.weight_bytes / _GIB:.2f} GiB "
         f"of {checkpoint.dtype}{kind}, context {checkpoint.context or 'without limit'}; weights, "
-        "tokenizer and chat template are whole"
+        "tokenizer and chat template are complete"
     )
     if checkpoint.remarks:
         return warning(
-            f"model {name}", f"{found}; {'; '.join(checkpoint.remarks)}", "nothing needs doing"
+            f"model {name}", f"{found}; {'; '.join(checkpoint.remarks)}", "nothing is needed"
         )
     return ok(f"model {name}", found)
 
 
 def engine(checkpoint: Checkpoint, python: Sequence[str], found: Engine) -> Iterator[Check]:
-    """Yield whether the serving interpreter has vLLM and Ray, and knows the model."""
+    """Yield the check that the serving interpreter has vLLM and Ray, and knows the model."""
     why = reason(Path(checkpoint.folder), python, found)
     if why is None:
         together = "tried together" if is_tried(found) else f"not tried together: {tried()} were"
@@ -127,8 +127,8 @@ def fits(
         if place.machine.gpus and not place.machine.gpu_memory_mb:
             yield warning(
                 name,
-                f"{place.machine.gpus} GPUs a node whose memory is not known{place.note}",
-                "give --partition and --gpus 1: the doctor's job asks the driver there",
+                f"{place.machine.gpus} GPUs per node whose memory is not known{place.note}",
+                "give --partition and --gpus 1: the doctor's job then asks the GPU driver there",
             )
             continue
         try:
@@ -149,9 +149,9 @@ def fits(
 def _fewest_nodes(
     demands: Mapping[str, Demand], place: Place, settings: Settings
 ) -> tuple[int, dict[str, Layout]]:
-    """Return the layouts on the nodes asked for, or on the fewest that hold the models.
+    """Return the layouts on the requested nodes, or on the fewest nodes that hold the models.
 
-    Raises ServingError, of the most nodes that there are.
+    Raises ServingError, for the largest number of nodes, if the models do not fit.
     """
     serving: ServingSettings = settings.serving
     most = settings.nodes or min(place.nodes, _MOST_NODES)
@@ -196,18 +196,18 @@ def _sizes(layout: Layout, nodes: int, place: Place) -> str:
     return f"{sizes}, context {layout.context}; {'; '.join(layout.why)}"
 
 
-# Can ideas be compared as configured? By an embedding model, or by keywords without one.
+# The check of the embedder: ideas are compared by an embedding model, or by keyword vectors.
 
 _NAME = "likeness"
 
 
 def check(settings: Settings) -> Check:
-    """Return the line of the embedder; a model that is configured is opened and tried here."""
+    """Return the check of the embedder; a configured model is opened and tried here."""
     release = installed()
     library = f"sentence-transformers {release}" if release else "sentence-transformers"
     settled = embedder_choice.settle(settings, Path.cwd())
     if settled.embedding.model in ("", KEYWORDS):
-        stands = "is installed, and unused" if release else f"is not installed ({INSTALL})"
+        stands = "is installed but unused" if release else f"is not installed ({INSTALL})"
         return ok(_NAME, f"keyword vectors: embedding.model names no folder; {library} {stands}")
     try:
         embedder = open_embedder(settled.embedding)

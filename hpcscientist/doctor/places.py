@@ -1,4 +1,4 @@
-"""Where models could be served: partitions, the nodes of the job that would drive, this machine."""
+"""Where models could be served: partitions, the nodes of a controller job, or this machine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ HERE = "this machine"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Somewhere models could be served. `nodes`: how many there are; `note`: what is not sure.
+    """A place where models could be served. `nodes` is how many it has, `note` what is uncertain.
 
-    `machine` is one node of it; its GPUs' memory is 0 where it is not known.
+    `machine` is one of its nodes; the GPUs' memory is 0 if unknown. `is_chosen`: models must fit
+    here.
     """
 
     name: str
@@ -31,9 +32,9 @@ class Place:
 
 
 def of_the_job(site: Site, count: int, report: NodeReport | None) -> Place:
-    """Return the nodes of a job that drives, as the site profile's [controller] asks for them.
+    """Return the nodes of the controller job, as the site profile's [controller] asks for them.
 
-    A launch lays models out there. `report`: what the doctor's job found on one of them.
+    A launch lays models out there. `report` is what the doctor's job found on one of them.
     """
     own = site.controller
     machine, is_sure = nodes.foreseen(site, count)
@@ -59,10 +60,10 @@ def of_the_job(site: Site, count: int, report: NodeReport | None) -> Place:
 def places_of(
     found: Sequence[Partition], name: str, report: NodeReport | None, *, binding: bool = True
 ) -> list[Place]:
-    """Return where on a cluster models could be served: partitions with GPUs, and the chosen one.
+    """Return the places on a cluster for models: partitions with GPUs, and the chosen partition.
 
-    `report`: what the doctor's job found on a node of the chosen partition. Without `binding`
-    all of them are for comparison only.
+    `report` is what the doctor's job found on a node of the chosen partition. Without `binding`
+    all places are only for comparison.
     """
     mine = slurm.chosen(found, name)
     return [
@@ -98,7 +99,7 @@ def _places(
 
 
 def _memory(gres: str, report: NodeReport | None) -> tuple[int, str]:
-    """Return the MiB of a GPU, and what is not sure of it: by the driver, or by its name."""
+    """Return a GPU's MiB, from the GPU driver or from its name, and a note on uncertainty."""
     if report is not None and report.gpu_memory_mb:
         return min(report.gpu_memory_mb), f"; memory as the driver of {report.node} says"
     known = memory_by_name(gres)
@@ -110,6 +111,6 @@ def _memory(gres: str, report: NodeReport | None) -> tuple[int, str]:
 
 
 def here(site: Site) -> Place:
-    """Return this machine, on which a launch without --nodes serves, as that counts it."""
+    """Return this machine with its resources, as a launch without --nodes would use it."""
     machine = nodes.machine_of(site, nodes.here(), is_slurm=False)
     return Place(name=HERE, nodes=1, machine=machine, is_chosen=True)

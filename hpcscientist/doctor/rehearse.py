@@ -1,4 +1,4 @@
-"""A whole trial on this machine, in the real container: its candidate tries the walls."""
+"""Runs the rehearsal: a complete trial in the real container whose candidate tests the sandbox."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ _LIMITS = {"deadline_s": 60.0, "memory_mb": 512, "output_mb": 16, "cpus": 1}
 
 
 def rehearse(request: Request, folder: DoctorFolder) -> tuple[Rehearsed, ...]:
-    """Run the rehearsal as campaigns would; once more with an open network if it cannot start.
-
-    Raises OSError.
+    """Run the rehearsal as a campaign would; if the container cannot start, run it again with an
+    open network. Raises OSError.
     """
     os.environ[_VARIABLE] = "1"
     with _listener() as addresses:
@@ -123,7 +122,7 @@ def _spec(request: Request, folder: DoctorFolder) -> TrialSpec:
 
 
 def _places(folder: DoctorFolder) -> Iterator[Place]:
-    """Yield what of this machine a candidate has no business to see."""
+    """Yield the files and folders of this machine that a candidate must not see."""
     named = {
         "the labels": folder.labels,
         "the run directory": folder.root,
@@ -137,14 +136,14 @@ def _places(folder: DoctorFolder) -> Iterator[Place]:
 
 
 def place(name: str, path: Path) -> Place:
-    """Return which file or folder a path is on this machine. Raises OSError."""
+    """Return a path with its device and inode numbers on this machine. Raises OSError."""
     info = path.stat()
     return Place(name=name, path=str(path), identity=(info.st_dev, info.st_ino))
 
 
 @contextmanager
 def _listener() -> Iterator[tuple[tuple[str, int], ...]]:
-    """Listen on every address of this machine, and yield those that others would try."""
+    """Listen on every address of this machine, and yield the addresses for the candidate to try."""
     with socket.create_server(("", 0)) as server:
         port = int(server.getsockname()[1])
         names = {"127.0.0.1"}

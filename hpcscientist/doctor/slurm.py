@@ -1,4 +1,4 @@
-"""What this site's Slurm is and allows, asked from its commands; nothing is submitted."""
+"""Checks of the site's Slurm by its own commands; nothing is submitted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
 from hpcscientist.records.site import Site, SlurmSite
 
-# Partitions as `scontrol show partition` and `sinfo` tell them, and what is to be said of them.
+# Partitions, from `scontrol show partition` and `sinfo`.
 
-# One row for nodes that are alike: partition, nodes as allocated/idle/other/total, CPUs and
+# One row per group of equal nodes: partition, nodes as allocated/idle/other/total, CPUs and
 # MiB of a node, and its generic resources.
 SINFO = "--format=%R|%F|%c|%m|%G"
 _OPEN_TO_ALL = ("", "ALL", "(null)")
@@ -24,7 +24,7 @@ _OPEN_TO_ALL = ("", "ALL", "(null)")
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Nodes of a partition that are alike. MiB; `usable` are those not down or drained."""
+    """A group of equal nodes of a partition. `usable` counts those not down or drained."""
 
     partition: str
     usable: int
@@ -50,12 +50,12 @@ class Partition:
 
     @property
     def usable(self) -> int:
-        """Nodes that are neither down nor drained."""
+        """The number of nodes that are neither down nor drained."""
         return sum(kind.usable for kind in self.kinds)
 
     @property
     def gpus(self) -> str:
-        """The GPUs of its nodes, in Slurm's words; empty for none."""
+        """The GPUs of its nodes, in Slurm's words; "" for none."""
         return ", ".join(sorted({kind.gpus for kind in self.kinds if kind.gpus}))
 
 
@@ -100,14 +100,14 @@ def _kind(line: str) -> NodeKind | None:
 
 
 def _count(text: str) -> int:
-    """Slurm writes 2.5K for 2560 nodes, and 32+ for 32 or more."""
+    """Return a count as Slurm writes it: 2.5K is 2560, and 32+ is 32 or more."""
     found = re.match(r"([\d.]+)([KMG]?)", text)
     factor = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
     return round(float(found[1]) * factor[found[2]]) if found else 0
 
 
 def describe(partition: Partition) -> str:
-    """Say in one line what a partition has and limits."""
+    """Return a partition's nodes and limits as one line."""
     nodes = [
         f"{kind.total} nodes ({kind.usable} usable) of {kind.cpus} CPUs and "
         f"{kind.memory_mb / 1024:.1f} GiB" + (f" with {kind.gpus}" if kind.gpus else "")
@@ -117,7 +117,7 @@ def describe(partition: Partition) -> str:
     said += [partition.state.lower(), *(nodes or ["no nodes"])]
     said.append(f"time limit {partition.max_time.lower()}")
     if partition.max_nodes not in ("UNLIMITED", "?"):
-        said.append(f"at most {partition.max_nodes} nodes a job")
+        said.append(f"at most {partition.max_nodes} nodes per job")
     for what, allowed in (("accounts", partition.accounts), ("QOS", partition.qos)):
         if allowed not in _OPEN_TO_ALL:
             said.append(f"{what} {allowed} only")
@@ -127,17 +127,19 @@ def describe(partition: Partition) -> str:
 
 
 def chosen(partitions: Sequence[Partition], name: str) -> list[Partition]:
-    """Return the partitions that trials would go to: those of a list of names, or the default."""
+    """Return the partitions of a comma-separated list of names; for "" the default partition."""
     names = name.split(",")
     return [p for p in partitions if (p.name in names if name else p.is_default)]
 
 
 def partition_checks(partitions: Sequence[Partition], *wanted: str) -> list[Check]:
-    """Return a line for each partition. Of each list of names that jobs are submitted to (`wanted`;
-    "" is the default) all have to be there, and one has to be usable.
+    """Return a check for each partition.
+
+    `wanted` are the lists of names that jobs are submitted to ("" is the default partition). All
+    names of a list must exist, and at least one must be usable.
     """
     known = {p.name for p in partitions}
-    there = ", ".join(p.name for p in partitions) or "none that you may use"
+    there = ", ".join(p.name for p in partitions) or "none that you can use"
     found, lacking = [], set()
     for name in dict.fromkeys(wanted or ("",)):
         mine = chosen(partitions, name)
@@ -156,7 +158,7 @@ def partition_checks(partitions: Sequence[Partition], *wanted: str) -> list[Chec
                 State.OK if _is_good(partition) else bad,
                 f"partition {partition.name}",
                 describe(partition),
-                "`sinfo -R` says why nodes are not usable; choose another --partition",
+                "`sinfo -R` shows why nodes are not usable; choose another --partition",
             )
         )
     return found
@@ -171,7 +173,7 @@ _NO_LIMIT = 10**8
 
 
 def checks(slurm: Slurm, profile: Site) -> Iterator[Check]:
-    """Yield what can be said of Slurm where its commands are on PATH."""
+    """Yield the checks of a Slurm whose commands are on PATH."""
     site, kinds = profile.slurm, all_kinds(profile)
     try:
         version = slurm.run("sbatch", "--version").strip()
@@ -208,20 +210,20 @@ def config_pairs(text: str) -> dict[str, str]:
 
 
 def accounting(slurm: Slurm, site: SlurmSite, config: Mapping[str, str]) -> Check:
-    """Return whether accounting is there and answers."""
+    """Return the check that accounting exists and answers."""
     name, kind = "slurm accounting", config.get("AccountingStorageType", "")
     if not kind.endswith("slurmdbd"):
-        found = "none: what became of a job is read from the queue and from its own files"
+        found = "none: the end of a job is read from the queue and from the job's own files"
         if site.accounting == "yes":
             return missing(name, found, 'set accounting = "auto" in the site profile\'s [slurm]')
-        return warning(name, found, "nothing needs doing; campaigns run without it")
+        return warning(name, found, "nothing is needed; campaigns run without it")
     try:
         slurm.run("sacct", "--noheader", "--allocations", "--format=JobID", "--jobs=1")
     except SchedulerError as error:
         return warning(
             name,
             f"slurmdbd does not answer: {error}",
-            "campaigns go on without it; tell your administrators",
+            "campaigns run without it; tell your administrators",
         )
     return ok(name, "slurmdbd answers")
 
@@ -238,7 +240,7 @@ def _associations(
             *(f"user={getpass.getuser()}", _ASSOCIATIONS),
         )
     except SchedulerError:
-        return  # said above, or hidden by the site: sbatch will tell
+        return  # reported by `accounting`, or hidden by the site: then sbatch will report it
     enforced = config.get("AccountingStorageEnforce", "")
     yield from dict.fromkeys(
         check for site in kinds for check in associations(text, site, enforced)
@@ -246,16 +248,18 @@ def _associations(
 
 
 def associations(text: str, site: SlurmSite, enforced: str) -> Iterator[Check]:
-    """Yield whether the account and the QOS asked for are the user's.
+    """Yield the checks that the user may use the requested account and QOS.
 
-    `text`: `account|qos,qos` a line; `enforced`: AccountingStorageEnforce.
+    `text` has one line `account|qos,qos` per association; `enforced` is AccountingStorageEnforce.
     """
     rows = [line.split("|") for line in text.splitlines() if line.count("|") == 1]
     accounts = sorted({row[0] for row in rows if row[0]})
     known = ", ".join(accounts) or "none"
     must = bool({"associations", "limits", "qos", "safe"} & set(enforced.lower().split(",")))
     if site.account and site.account not in accounts and (must or accounts):
-        yield missing("slurm account", f"{site.account!r} is not yours: {known}", "give --account")
+        yield missing(
+            "slurm account", f"{site.account!r} is not one of yours: {known}", "give --account"
+        )
     elif not accounts and must:
         yield missing(
             "slurm account", "you have none", "ask your administrators for an association"
@@ -272,14 +276,14 @@ def associations(text: str, site: SlurmSite, enforced: str) -> Iterator[Check]:
 
 
 def memory(site: SlurmSite, config: Mapping[str, str]) -> Check:
-    """Return whether Slurm hands memory out, which `--mem` needs to mean something."""
+    """Return the check that Slurm allocates memory; otherwise `--mem` has no effect."""
     name, kind = "slurm memory", config.get("SelectTypeParameters", "")
     if "MEMORY" in kind.upper():
-        return ok(name, f"is handed out ({kind}); asked for by {site.memory}")
+        return ok(name, f"is allocated by Slurm ({kind}); requested by {site.memory}")
     return warning(
         name,
-        f"is not handed out ({kind or 'no SelectTypeParameters'}): only workers bound it",
-        "nothing needs doing; share nodes with care",
+        f"is not allocated by Slurm ({kind or 'no SelectTypeParameters'}): only workers limit it",
+        "nothing is needed; share nodes with care",
     )
 
 
@@ -291,10 +295,10 @@ def _limits(slurm: Slurm, site: SlurmSite) -> Check:
 
 
 def limits(found: SlurmLimits, partition: str = "") -> Check:
-    """Return what an array and the queue may hold, for jobs of a partition."""
+    """Return a check that shows the limits of arrays, queue and time, for jobs of a partition."""
     submit = f"{found.max_submit}" if found.max_submit < _NO_LIMIT else "any number"
     return ok(
         "slurm limits",
         f"arrays of at most {found.max_array} tasks (MaxArraySize), {submit} of your jobs in the "
-        f"queue, {found.max_minutes} minutes a job" + (f" in {partition}" if partition else ""),
+        f"queue, {found.max_minutes} minutes per job" + (f" in {partition}" if partition else ""),
     )

@@ -1,4 +1,4 @@
-"""The file system that campaigns would lie on: what it can do, and how much is left of it."""
+"""Checks of the file system for run directories: its behavior, free space, and quotas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpcscientist.doctor.check import Check, State, graded, missing, ok
 
-# Below these, a campaign of a few hundred ideas may not come to its end.
+# With less than this, a campaign of a few hundred ideas may not finish.
 ENOUGH_MB, ENOUGH_INODES = 5 * 1024, 50_000
 _IN_MEMORY = ("tmpfs", "ramfs")
 _QUOTA_S = 20.0
@@ -20,7 +20,7 @@ _QUOTA_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a user may hold. KiB and counts; 0: no limit."""
+    """A user's usage and limits on a file system, in KiB and files; a limit of 0 means none."""
 
     where: str
     used_kb: int
@@ -30,13 +30,13 @@ class Quota:
 
 
 def checks(where: Path, folder: Path) -> list[Check]:
-    """Return what can be said of where campaigns would lie. `folder`: an empty one there."""
+    """Return the checks of where run directories would be; `folder` is an empty folder there."""
     quotas = [check_quota(quota) for quota in read_quotas(where)]
     return [behaviour(where, folder), *space(where), *quotas]
 
 
 def behaviour(where: Path, folder: Path) -> Check:
-    """Try what run directories are built on: atomic rename, exclusive creation, fsync."""
+    """Test what run directories rely on: atomic rename, exclusive creation, fsync."""
     name = "file system"
     kind = file_system(folder)
     try:
@@ -51,7 +51,7 @@ def behaviour(where: Path, folder: Path) -> Check:
         State.WARNING if kind in _IN_MEMORY else State.OK,
         name,
         f"{where} ({kind}): renames are atomic, exclusive creation holds",
-        "it lies in memory and is lost with this machine: give another --run-dir",
+        "it is in memory and is lost when this machine stops: give another --run-dir",
     )
 
 
@@ -66,7 +66,7 @@ def _fault(folder: Path) -> str | None:
     with old.open("rb") as reader:
         new.rename(old)
         if old.read_bytes() != b"new" or new.exists() or reader.read() != b"old":
-            return "a rename does not replace a file whole"
+            return "a rename does not replace a file atomically"
     try:
         os.close(os.open(old, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -76,7 +76,7 @@ def _fault(folder: Path) -> str | None:
 
 
 def file_system(folder: Path) -> str:
-    """Return the type of the file system a folder lies on, `ext4` or `lustre` say."""
+    """Return the type of a folder's file system, such as `ext4` or `lustre`."""
     try:
         table = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -85,7 +85,7 @@ def file_system(folder: Path) -> str:
 
 
 def type_in(table: str, path: str) -> str:
-    """Return a path's type by the lines of /proc/mounts; the last longest mount counts."""
+    """Return a path's file system type from /proc/mounts; the last of the longest matches wins."""
     best, kind = "", "unknown type"
     for line in table.splitlines():
         fields = line.split(" ")
@@ -99,7 +99,7 @@ def type_in(table: str, path: str) -> str:
 
 
 def space(folder: Path) -> list[Check]:
-    """Return how much room and how many inodes are free for us."""
+    """Return the checks of free space and free inodes."""
     info = os.statvfs(folder)
     free_mb = info.f_bavail * info.f_frsize // 2**20
     found = [
@@ -107,7 +107,7 @@ def space(folder: Path) -> list[Check]:
             State.OK if free_mb >= ENOUGH_MB else State.WARNING,
             "space",
             f"{free_mb / 1024:.1f} GiB free for {folder}",
-            "make room, or give another --run-dir",
+            "free some space, or give another --run-dir",
         )
     ]
     if info.f_files == 0:
@@ -125,7 +125,7 @@ def space(folder: Path) -> list[Check]:
 
 
 def read_quotas(folder: Path) -> list[Quota]:
-    """Ask `lfs quota` (Lustre) or `quota`; return nothing where neither is there or answers."""
+    """Return the quotas from `lfs quota` (Lustre) or `quota`; empty if neither answers."""
     user = getpass.getuser()
     commands = {"quota": ["quota", "--no-wrap", "--user", user]}
     if file_system(folder) == "lustre":
@@ -165,7 +165,7 @@ def parse_quotas(text: str) -> list[Quota]:
 
 
 def check_quota(quota: Quota) -> Check:
-    """Return whether a quota leaves enough."""
+    """Return the check that a quota leaves enough space and files."""
     left_mb = (quota.limit_kb - quota.used_kb) // 1024 if quota.limit_kb else None
     left_files = quota.limit_files - quota.files if quota.limit_files else None
     enough = (left_mb is None or left_mb >= ENOUGH_MB) and (
@@ -177,5 +177,5 @@ def check_quota(quota: Quota) -> Check:
         State.OK if enough else State.WARNING,
         f"quota {quota.where}",
         f"{room}, {files}",
-        "make room there, ask for more, or give a --run-dir elsewhere",
+        "free some space there, ask for more, or give a --run-dir elsewhere",
     )

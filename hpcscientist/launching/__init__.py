@@ -1,1 +1,1 @@
-"""Launching: all is checked first, then a run directory is made, whole or not at all."""
+"""From a command to a driven campaign: checks, run directory, driver, and its Slurm job."""

@@ -1,4 +1,4 @@
-"""Another site profile for a campaign that exists: it is no part of what is being found out."""
+"""Changes the site profile of an existing campaign, which does not affect its results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hpcscientist.history.lock import read_holder
 
 
 def change_site(paths: RunPaths, site: str, overrides: SlurmOverrides, folder: Path) -> None:
-    """Have the campaign's further trials submitted with another profile, or with other words.
+    """Submit the campaign's further trials with another profile or other Slurm options.
 
-    `site` is a profile's file, "" to keep the campaign's; `overrides` beat it. What is queued
-    already stays as it is. Raises UsageError for a campaign without Slurm, ConfigError,
-    CampaignBusy while a driver runs.
+    `site` is a profile's file, "" to keep the campaign's; `overrides` take precedence over it.
+    Jobs that are already queued stay as they are. Raises UsageError for a campaign without Slurm,
+    ConfigError, and CampaignBusy while a driver runs.
     """
     config = frozen.read(paths)
     if config.backend != "slurm":

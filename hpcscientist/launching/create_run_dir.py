@@ -1,7 +1,7 @@
-"""Making a run directory, whole or not at all.
+"""Creates a run directory, completely or not at all.
 
-`claim` and `furnish` remove what they made where they fail; campaign.toml is written last, for it
-is what makes a folder a run directory.
+`claim` and `furnish` remove what they made if they fail. campaign.toml is written last: it makes
+a folder a run directory.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from hpcscientist.recipe.launched import LaunchedRecipe
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run directory that this launch alone made, or took over empty.
+    """A run directory that this launch alone created, or took over empty.
 
-    `lock` is held until there is a campaign. `made` lists the folders that were made for it,
-    outermost first; empty where the run directory existed.
+    `lock` is held until the campaign exists. `made` lists the folders that were created for it,
+    outermost first; empty if the run directory existed.
     """
 
     paths: RunPaths
@@ -46,7 +46,7 @@ class Claim:
     lock: Lock
 
     def undo(self) -> None:
-        """Remove a run directory in which nothing was learned, and what was made for it."""
+        """Remove the run directory, its key, its trusted copy, and the folders made for it."""
         self.lock.release()
         with contextlib.suppress(RunDirectoryError):  # not furnished yet
             campaign_id = frozen.read(self.paths).campaign_id
@@ -54,15 +54,15 @@ class Claim:
             TrustedCopy.of(self.paths.root, campaign_id).remove()
         stale_launch.clear(self.paths)
         for folder in reversed(self.made):
-            with contextlib.suppress(OSError):  # somebody else uses it by now
+            with contextlib.suppress(OSError):  # another process already uses the folder
                 folder.rmdir()
 
 
 def claim(checked: LaunchPlan) -> Claim:
-    """Make the run directory, empty as yet.
+    """Create the run directory with its empty subfolders.
 
-    It is held first: of two launches into one folder, one wins and the other touches nothing.
-    What a launch left there that was killed is removed. Raises UsageError or RunDirectoryError.
+    Takes the lock first: of two launches into one folder, one wins and the other touches nothing.
+    Removes what a killed launch left there. Raises UsageError or RunDirectoryError.
     """
     paths = RunPaths(checked.run_dir)
     missing = [folder for folder in (paths.root, *paths.root.parents) if not folder.exists()]
@@ -74,7 +74,7 @@ def claim(checked: LaunchPlan) -> Claim:
             raise not_empty(paths.root)
         claimed = Claim(paths, tuple(reversed(missing)), lock)
         paths.lock.mkdir()
-        # A killed trial may leave a set-user-ID file: nobody else gets at it to run it.
+        # A killed trial may leave a set-user-ID file, which other users must not be able to run.
         paths.trials.mkdir(mode=0o700)
         (paths.root / "ideas").mkdir()
     except OSError as error:
@@ -89,7 +89,7 @@ def furnish(checked: LaunchPlan, claimed: Claim) -> None:
     paths = claimed.paths
     try:
         copied = _snapshot(checked, paths)
-        # A setup's prepare.py is that of the copy; any other is named where its author has it.
+        # With a setup, prepare.py is that of the copy; otherwise that of the recipe's own folder.
         own = load.load(paths.recipe) if settings.setup else recipe
         prepared = placement.home.prepare(own)
         campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
@@ -131,7 +131,8 @@ def furnish(checked: LaunchPlan, claimed: Claim) -> None:
             slots=placement.slots,
             in_flight=placement.in_flight,
             lag=placement.lag,
-            # Where labels lie is not told: the user's files have them, too.
+            # The paths of labels and of the user's files stay out of campaign.toml: those files
+            # contain the labels, too.
             settings=settings.model_copy(update={"paths": PathSettings(), "data": ""}),
         )
         LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
@@ -161,7 +162,7 @@ def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
 
 
 def _snapshot(checked: LaunchPlan, paths: RunPaths) -> dict[str, str]:
-    """Copy the recipe, and playbooks given by file; return the specs to resume with by spec."""
+    """Copy the recipe and playbook files; return each playbook's SPEC of its copy."""
     load.copy(checked.recipe.folder, paths.recipe, checked.settings.setup)
     copied: dict[str, str] = {}
     for role, spec in [("", checked.model_spec), *checked.role_specs.items()]:

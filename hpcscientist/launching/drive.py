@@ -1,7 +1,7 @@
-"""Driving a campaign from wherever it stands to its end, by one driver at a time.
+"""Drives a campaign from its current state to its end, with one driver at a time.
 
-Both `launch` and `resume` come here. A signal or a request to cancel stops the campaign
-cleanly: running trials are ended, the journal says so, and `resume` goes on.
+Both `launch` and `resume` call `drive`. A signal or a request to cancel stops the campaign
+cleanly: the driver ends running trials and records its stop, and `resume` continues.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def drive(
     job_id: str = "",
     embedder: Embedder | None = None,
 ) -> CampaignState:
-    """Take a campaign up and run it to its end; return its final state.
+    """Take over a campaign and run it to its end; return its final state.
 
-    `observe` is told every event as it is recorded, with the state after it, `tell` how the
-    models come to be served. `job_id`: the job in whose allocation this is, "" for none.
-    `embedder`: what the launch opened already. Raises CampaignBusy, Interrupted, or what stopped
-    the loop; the run directory can be resumed after any of them.
+    `observe` gets every event as it is recorded, with the state after it; `tell` gets the progress
+    of the model servers. `job_id` is the job whose allocation this process is in, "" for none.
+    `embedder` is the one that the launch already opened. Raises CampaignBusy, Interrupted, or what
+    stopped the loop; the run directory can be resumed after any of them.
     """
     lock = DriverLock(paths.lock)
     try:
@@ -80,7 +80,7 @@ def drive(
 
 @dataclass(slots=True)
 class _Hold:
-    """This driver's right to the campaign, looked at before each event."""
+    """This driver's right to the campaign, checked before each event is recorded."""
 
     paths: RunPaths
     lock: DriverLock
@@ -91,7 +91,7 @@ class _Hold:
         try:
             self.lock.check()
         except CampaignBusy:
-            if self.wired is not None:  # what is queued is the other driver's now
+            if self.wired is not None:  # queued jobs now belong to the other driver
                 self.wired.let_go()
             raise
 
@@ -128,25 +128,25 @@ def _drive(
 
 
 def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
-    """Have the campaign's own models served, if it has some, and run it meanwhile."""
+    """Serve the campaign's own models, if it has any, and run the campaign meanwhile."""
     paths, journal, generation = session.paths, session.journal, session.generation
     plugins.require(frozen.read(paths).plugins)
     with contextlib.ExitStack() as until_closed, contextlib.ExitStack() as stack:
         is_served = serves(paths)
         if is_served:
-            # Before they come to be served: a job in which they never do counts as one that came
-            # to nothing.
+            # Before the model servers start: a job in which they never answer then counts as
+            # fruitless.
             _record_start(session)
         try:
             plane = stack.enter_context(beside(paths, tell, session.job_id))
             wired = hold.wired = wire(session, plane)
         except HpcsciError as error:
             if is_served:
-                # Nothing of an earlier driver was stopped.
+                # This driver has stopped no job of an earlier one.
                 _record_stop(journal, generation, error, lets_go=True)
             raise
         for variable in KEY_VARIABLES:
-            os.environ.pop(variable, None)  # the clients have them; workers need not
+            os.environ.pop(variable, None)  # the clients have them; workers do not need them
         _record_start(session)
         if note := embedder_choice.note(wired.config, wired.embedder):
             journal.record(note)
@@ -163,14 +163,14 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
         try:
             _run(paths, wired, journal, generation, plane, on_answer)
         finally:
-            until_closed.enter_context(unheard())  # while the plane is closed
+            until_closed.enter_context(unheard())  # until the model servers have ended
             if answer:
                 with contextlib.suppress(HpcsciError):
                     journal.record(PlaneStopped(generation=generation, time=time.time()))
 
 
 def _record_start(session: Session) -> None:
-    """The first events of a driver; a campaign's very first is recorded once."""
+    """Record the first events of a driver; CampaignStarted is recorded once per campaign."""
     campaign_id = frozen.read(session.paths).campaign_id
     session.journal.record(CampaignStarted(campaign_id=campaign_id))
     session.journal.record(
@@ -206,7 +206,7 @@ def _run(
             known = HpcsciError(f"{limit}, then run `hpcsci resume`")
         elif isinstance(error, OSError):
             known = _of_disk(paths, error)
-        else:  # a fault of ours: `status` is to say that the campaign failed
+        else:  # a bug of ours: `status` must say that the campaign failed
             said = f"unexpected {type(error).__name__}: {one_line(str(error))}"
             _record_stop(journal, generation, HpcsciError(said), lets_go=wired.lets_go)
             raise
@@ -215,7 +215,7 @@ def _run(
 
 
 def _check_data(config: CampaignConfig, journal: Journal) -> None:
-    """Say so if candidates without a sandbox changed the data that all of them read."""
+    """Record a note if candidates without a sandbox changed the prepared data."""
     if config.isolation is Isolation.NONE and not config.has_intact_data():
         where = Path(config.views[Split.VALIDATION]).parent
         text = (
@@ -237,7 +237,7 @@ def _record_stop(journal: Journal, generation: int, error: HpcsciError, *, lets_
 
 
 def _of_disk(paths: RunPaths, error: OSError) -> HpcsciError:
-    """The run directory's disk failed somewhere in the loop: say so in one line."""
+    """Return the error for a disk failure in the loop, with its fix."""
     if error.errno in NO_SPACE:
         return DiskFull(f"{paths.root}: no space left; free some and run `hpcsci resume`")
     where = error.filename or paths.root

@@ -1,4 +1,4 @@
-"""Which embedder tells look-alikes: chosen at launch, and the same one at every resume."""
+"""The embedder that finds similar ideas: chosen at launch, and the same at every resume."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hpcscientist.records.events import NoteTaken
 def settle(settings: Settings, folder: Path) -> Settings:
     """Return the settings with an absolute path of the embedding model, so that resumes find it.
 
-    Where none is named and a model proposes, that is the one that a package carries, if it is
-    installed. Recorded replies are compared as they were: by keyword vectors.
+    If no model is named and a language model proposes, the packaged embedding model is used, if it
+    is installed. Campaigns with recorded replies keep keyword vectors, as when they were recorded.
     """
     model = settings.embedding.model
     recorded = settings.model in ("", "search") or settings.model.split(":")[0] == "playbook"
@@ -30,7 +30,7 @@ def settle(settings: Settings, folder: Path) -> Settings:
 
 
 def statement(embedder: Embedder | None, elsewhere: bool) -> str:
-    """Return what the header says; `elsewhere` where a job of its own will drive.
+    """Return the embedder's line in the header; `elsewhere`: a Slurm job will drive the campaign.
 
     None stands for the control arm, which compares no texts.
     """
@@ -44,7 +44,10 @@ def statement(embedder: Embedder | None, elsewhere: bool) -> str:
 
 
 def note(config: CampaignConfig, embedder: Embedder | None) -> NoteTaken | None:
-    """Return what the journal says of a driver in a job, whose GPU the header could not know."""
+    """Return a note on the embedder's device for the journal, if a Slurm job drives; else None.
+
+    The header could not know the job's device.
+    """
     if not config.settings.nodes or embedder is None or embedder.device is None:
         return None
     text = f"likeness: {embedder.name} on {embedder.device}"
@@ -52,9 +55,9 @@ def note(config: CampaignConfig, embedder: Embedder | None) -> NoteTaken | None:
 
 
 def reopen(config: CampaignConfig, opened: Embedder | None = None) -> Embedder:
-    """Open a campaign's embedder, unless its launch has `opened` it in this very process.
+    """Return a campaign's embedder; `opened` is the one that its launch opened in this process.
 
-    Raises ModelError, or RunDirectoryError if it is another.
+    Raises ModelError, or RunDirectoryError if it is not the embedder of the launch.
     """
     model = config.settings.embedding.model
     try:

@@ -1,4 +1,4 @@
-"""Launching a campaign: everything is checked, and nothing touched. `create_run_dir` comes next."""
+"""Checks everything that a launch needs, without side effects; `create_run_dir` comes next."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NODES_OWN = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 def check(settings: Settings, folder: Path) -> LaunchPlan:
-    """Check a launch from a working directory, without touching anything.
+    """Check a launch from a working directory, and return its plan; write nothing.
 
     Raises UsageError (recipe, model, site, sandbox, run directory), EndpointError, ServingError
     (models that cannot be served), or ModelError (embedding model).
@@ -57,7 +57,7 @@ def check(settings: Settings, folder: Path) -> LaunchPlan:
             f"--nodes {settings.nodes}: trials run on this machine ({placement.where.why}), and "
             "only Slurm can run a job that drives them; leave --nodes out, or give --backend slurm"
         )
-    # The control arm asks no model, whatever the configuration names for the roles.
+    # The control arm asks no model, even if the configuration names models for the roles.
     specs = (
         {}
         if parsed.kind == "search"
@@ -95,7 +95,7 @@ def check(settings: Settings, folder: Path) -> LaunchPlan:
         placement = replace(placement, notes=(*placement.notes, SELF_REPORTED_NOTE))
     if unseen := _unseen(found):
         placement = replace(placement, notes=(*placement.notes, unseen))
-    # Last, for it takes longest.
+    # Last, because it takes longest.
     return _beside_models(replace(found, placement=placement), ours, divided)
 
 
@@ -104,12 +104,12 @@ def _check_allocation(settings: Settings) -> None:
     if loop.allocation != "fixed" and loop.seeds_at_most == 1:
         raise UsageError(
             "loop.seeds_at_most = 1: one seed cannot tell an idea from noise; give at least 2, "
-            "or 0 for as many as the recipe makes sensible"
+            "or 0 for a number that follows from the recipe's seeds"
         )
     if loop.allocation == "fixed" and loop.seeds_at_most:
         raise UsageError(
             f"loop.seeds_at_most = {loop.seeds_at_most}: loop.allocation is fixed, which gives "
-            "every idea the recipe's seeds; choose sequential or halving, or leave it out"
+            "every idea the recipe's seeds; set it to sequential or halving, or leave this out"
         )
 
 
@@ -124,7 +124,7 @@ def settle(settings: Settings, folder: Path) -> Settings:
 
 
 def without_confirmation(settings: Settings) -> Settings:
-    """Return settings by which nothing is confirmed, as befits self-reported metrics."""
+    """Return settings without confirmation: self-reported metrics cannot be confirmed."""
     loop = settings.loop.model_copy(update={"confirm": False})
     return settings.model_copy(update={"loop": loop})
 
@@ -139,9 +139,9 @@ def _assumed_model(recipe: Recipe, path: Path) -> str:
 
 
 def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
-    """Return SPECs with the weights of `vllm:` checked, and named by their absolute folder.
+    """Return SPECs whose `vllm:` weights are checked and named by their absolute folder.
 
-    Raises WeightsError, and so before anything waits in a queue.
+    Raises WeightsError, before anything is submitted.
     """
     found: dict[str, str] = {}
     for spec in serving.specs(specs):
@@ -152,11 +152,11 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
 
 
 def _beside_models(found: LaunchPlan, folders: tuple[Path, ...], divided: Division) -> LaunchPlan:
-    """Return it with how models will be laid out, what they share with trials, and as many ideas in
-    flight as keep them busy.
+    """Return the plan with the models' layout, their share of nodes beside trials, and enough ideas
+    in flight to keep the models busy.
 
-    Raises ServingError where they cannot be served. Whether the nodes of a job have an engine is
-    seen there, before it is started.
+    Raises ServingError if the models cannot be served. The engine on a job's nodes is checked in
+    the job, before it starts.
     """
     found = replace(found, inside=divided.at_once)
     if not folders:
@@ -202,8 +202,11 @@ def _check_settings(settings: Settings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Probed:
-    """The names of all models, by role the stages that playbooks hold, and the numbers of the
-    ideas that a playbook proposes; None where a model is asked."""
+    """What probing the models found: their names, and what playbooks hold.
+
+    `recorded` are the stages that playbooks hold, by role. `proposals` are the numbers of the
+    ideas that a playbook proposes, None if a model is asked.
+    """
 
     name: str
     recorded: dict[Role, frozenset[str]] = field(default_factory=dict)
@@ -211,7 +214,7 @@ class _Probed:
 
 
 async def _probe(specs: dict[Role, str], recipe: Recipe, settings: Settings) -> _Probed:
-    """See that the models answer that are served already."""
+    """Check that the models that are already served answer, and return what was found."""
     ours = [serving.folder_of(spec, Path()) for spec in serving.specs(specs)]
     names = list(drafting.names_of(ours).values())
     found = _Probed("")
@@ -234,24 +237,24 @@ def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
 
 
 def _unseen(found: LaunchPlan) -> str:
-    """Say so of a run directory that compute nodes hardly see."""
+    """Return a warning if compute nodes probably do not see the run directory, else ""."""
     near = [place for place in _NODES_OWN if found.run_dir.is_relative_to(place)]
     if not near or found.placement.backend != "slurm":
         return ""
     return (
-        f"the run directory lies below {near[0]}, of which each node usually has its own: trials "
-        "fail where nodes do not see it; `hpcsci doctor --run-dir DIR` tries a folder"
+        f"the run directory is below {near[0]}, which is usually local to each node: trials fail "
+        "if nodes do not see it; `hpcsci doctor --run-dir DIR` tests a folder"
     )
 
 
 def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
     if settings.run_dir:
         path = (folder / settings.run_dir).absolute()
-        if not str(path).isprintable():  # it goes into TOML, JSON and people's terminals
+        if not str(path).isprintable():  # it is written to TOML, JSON and terminals
             raise UsageError(f"{str(path)!r}: has unprintable characters; give another --run-dir")
         for place in (path, *path.parents):
             if (place.exists() or place.is_symlink()) and not place.is_dir():
-                raise UsageError(f"{place}: is no folder; give another --run-dir")
+                raise UsageError(f"{place}: is not a folder; give another --run-dir")
         if path.is_dir() and any(path.iterdir()) and not stale_launch.are_there(RunPaths(path)):
             raise (
                 stale_launch.taken(path)
@@ -264,7 +267,7 @@ def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
 
 
 def not_empty(root: Path) -> UsageError:
-    """Return the error of a run directory that holds something already."""
+    """Return the error for a run directory that is not empty."""
     return UsageError(
-        f"{root}: is not empty; go on with `hpcsci resume`, or give another --run-dir"
+        f"{root}: is not empty; continue with `hpcsci resume`, or give another --run-dir"
     )

@@ -1,4 +1,4 @@
-"""A launch that was checked, and the upper bounds of what it runs."""
+"""A checked launch, the upper bounds of its trials, and the scripts that it would submit."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from hpcscientist.worker import element
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """A launch that was checked. `model_assumed` is true where no --model was given.
+    """A checked launch. `model_assumed`: no --model was given.
 
-    `steps` are the optional stages that the campaign has. `embedder` tells look-alikes; None for
-    the control arm, which compares no texts. `earlier` joins the bank before the first idea.
-    `layout`: how models that are to be served are laid out, a line each. `inside`: how many trials
-    run at once in the job that drives, 0 where they run elsewhere. `proposals`: the numbers of the
-    ideas that a playbook proposes, None where a model is asked.
+    `steps` are the optional stages that the campaign has. `embedder` finds similar ideas; None for
+    the control arm, which compares no texts. `earlier` are ideas that join the bank before the
+    first idea. `layout`: the layout of the models to serve, one line each. `inside`: how many
+    trials run at once in the controller job, 0 if trials run elsewhere. `proposals`: the numbers
+    of the ideas that a playbook proposes, None if a model is asked.
     """
 
     settings: Settings
@@ -65,7 +65,7 @@ class LaunchPlan:
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The other packages that it uses, with their versions."""
+        """The other packages that the campaign uses, with their versions."""
         specs = (self.model_spec, *self.role_specs.values())
         return plugins.origins(
             {
@@ -78,7 +78,7 @@ class LaunchPlan:
 
     @property
     def unproposed(self) -> tuple[int, ...]:
-        """The numbers of the ideas that were asked for and that the playbook does not hold."""
+        """The numbers of the requested ideas that the playbook does not hold."""
         if self.proposals is None:
             return ()
         settings, held = self.settings, self.proposals
@@ -88,14 +88,16 @@ class LaunchPlan:
 
     @property
     def is_paid(self) -> bool:
-        """Whether any model's replies cost something: all but recorded ones."""
+        """Whether any role asks a model: all but playbooks cost something."""
         return any(parse_spec(spec).kind != "playbook" for spec in self.role_specs.values())
 
     @property
     def trials_at_most(self) -> int:
-        """Upper bound of the trials: baseline, then pilot, every step and all seeds for each
-        attempt, but for those of a tree that another one is better than; and confirmations, of
-        every idea and the baseline.
+        """The upper bound of the trials.
+
+        It counts the baseline; for each attempt a pilot, every step and all seeds (only a pilot
+        for the attempts of a tree that a better one beats); and confirmations of every idea and
+        the baseline.
         """
         further, beside = self.further_attempts_at_most, self.beside_at_most
         own = self.seeds_at_most + self.reference_pilots + self.reruns
@@ -107,14 +109,14 @@ class LaunchPlan:
 
     @property
     def climbed(self) -> tuple[StepSpec, ...]:
-        """The budgets between the pilot's and the full one that ideas climb."""
+        """The budget steps between pilot and full that ideas climb."""
         return steps_of(self.settings.loop, self.recipe.spec.budgets)
 
     @property
     def step_trials_at_most(self) -> int:
-        """Upper bound of the trials on each of these, the baseline's among them; 0: there is none.
+        """The upper bound of the trials on each step, including the baseline's; 0 without steps.
 
-        Further runs climb none.
+        Further runs climb no steps.
         """
         if not self.climbed:
             return 0
@@ -122,7 +124,7 @@ class LaunchPlan:
 
     @property
     def seeds_at_most(self) -> int:
-        """The most seeds of an idea's attempt, and the seeds of the baseline."""
+        """The most seeds of an idea's attempt, which is also the baseline's number of seeds."""
         return most_seeds(self.settings.loop, self.recipe.spec.seeds)
 
     @property
@@ -132,23 +134,23 @@ class LaunchPlan:
 
     @property
     def confirm_seeds(self) -> int:
-        """How often each improvement, and the baseline, is run on the test split; 0: never."""
+        """How many seeds each improvement and the baseline run on the test split; 0 for none."""
         loop = self.settings.loop
         return (loop.confirm_seeds or self.recipe.spec.seeds) if loop.confirm else 0
 
     @property
     def reruns(self) -> int:
-        """How often the baseline is run again at most, to see whether it drifts."""
+        """The upper bound of the baseline's reruns, which detect drift."""
         return reruns_at_most(self.settings)
 
     @property
     def reference_pilots(self) -> int:
-        """The pilots of the reference: one, or none."""
+        """The number of pilots of the reference: one or none."""
         return int(is_piloted(self.settings, self.steps))
 
     @property
     def attempts_at_most(self) -> int:
-        """Upper bound of the versions of one idea's code: the control arm fixes none."""
+        """The upper bound of the versions of one idea's code; the control arm fixes none."""
         if self.model_spec == "search":
             return 1
         fixed = 1 + self.settings.loop.debug_rounds + self.further_attempts_at_most
@@ -157,32 +159,32 @@ class LaunchPlan:
 
     @property
     def main_attempts_at_most(self) -> int:
-        """Upper bound of those that may have seeds for their idea's finding."""
+        """The upper bound of the versions that may run seeds for their idea's finding."""
         return self.attempts_at_most - self.further_attempts_at_most - self.beside_at_most
 
     @property
     def beside_at_most(self) -> int:
-        """Upper bound of those that have a pilot alone, for their tree has a better one."""
+        """The upper bound of the versions with only a pilot: their tree has a better version."""
         return self.versions.beside
 
     @property
     def versions(self) -> Versions:
-        """How many versions of its code an idea has: the control arm's have one."""
+        """The numbers of versions of an idea's code; ideas of the control arm have one."""
         if self.model_spec == "search":
             return ONE
         return strategy_of(self.settings).versions(self.settings, self.steps)
 
     @property
     def further_attempts_at_most(self) -> int:
-        """Upper bound of those that are made for an idea's further runs."""
+        """The upper bound of the versions for an idea's further runs."""
         return self.versions.runs_at_most * (1 + self.settings.loop.debug_rounds)
 
 
-# What a launch would submit, as scripts, and whether Slurm would take them; nothing is made.
+# The scripts that a launch would submit, and whether Slurm would accept them. Nothing is created.
 
 _UNKNOWN = "(made at launch)"
 
-# Other refusals pass: nodes that are down now, a submit limit that is reached now.
+# Refusals that waiting does not fix. Others do pass, such as down nodes or a submit limit.
 _FOR_GOOD = re.compile(
     r"invalid|unknown|unrecognized|not permitted|denied|configuration is not available|exceed"
     r"|can not be satisfied|wckey|reservation",
@@ -191,10 +193,10 @@ _FOR_GOOD = re.compile(
 
 
 def scripts(checked: LaunchPlan) -> dict[str, str]:
-    """Return every kind of script that a launch would submit, by what it is for.
+    """Return every kind of script that a launch would submit, by its purpose.
 
-    One array stands for all that go to the same of [[partitions]]: the others differ in name,
-    number of tasks and resources only. Raises SiteError.
+    One array stands for all arrays of the same row of [[partitions]]: they differ only in name,
+    number of tasks and resources. Raises SiteError.
     """
     if checked.placement.backend != "slurm":
         return {}
@@ -205,7 +207,7 @@ def scripts(checked: LaunchPlan) -> dict[str, str]:
         job = make_job(paths, config.campaign_id, nodes, config.site)
         found["the job that drives the campaign"] = controller_job.script(job)
     if checked.settings.serving.trials_inside:
-        return found  # trials are steps of that job
+        return found  # trials run as steps of that job
     factory = SpecFactory(config=config, recipe=checked.recipe, paths=paths)
     kinds = {"the baseline's": factory.baseline(), "a pilot": [factory.baseline_pilot()]}
     for index, step in enumerate(factory.steps):
@@ -225,10 +227,11 @@ def scripts(checked: LaunchPlan) -> dict[str, str]:
 
 
 def check(checked: LaunchPlan) -> None:
-    """Ask Slurm whether it would take what the launch would submit, before anything is made.
+    """Ask Slurm whether it would accept the launch's jobs, before anything is created.
 
-    A wrong partition, account or QOS is found here, and a job that would hold the nodes of its
-    own trials. Raises UsageError with Slurm's words, and SchedulerSilent when it does not answer.
+    This finds a wrong partition, account or QOS, and a controller job that would hold the nodes of
+    its own trials. Raises UsageError with Slurm's words, and SchedulerSilent when it does not
+    answer.
     """
     settings, site = checked.settings, checked.placement.site
     slurm = Slurm.of(site)

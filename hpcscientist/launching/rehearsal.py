@@ -1,4 +1,4 @@
-"""Running a recipe's reference code once, to see whether it runs: `hpcsci recipe check --run`."""
+"""Runs a recipe's reference code once to test the recipe: `hpcsci recipe check --run`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOG_TAIL = 8 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The report of one trial, which budget it had, and the end of its log."""
+    """The report of one trial, with its budget and the end of its log."""
 
     budget: str
     report: TrialReport
@@ -45,9 +45,9 @@ class Rehearsal:
 
 
 def rehearse(recipe: Recipe, settings: Settings, full: bool = False) -> Iterator[Rehearsal]:
-    """Prepare the data and run the reference at each budget, at the `full` one if that is asked.
+    """Prepare the data and run the reference at each budget; at the full budget only if `full`.
 
-    Each runs in a temporary folder, as it is asked for.
+    Each trial runs in a temporary folder, when the iterator reaches it.
     """
     here = ThisMachine("a recipe is tried here", load_site(settings.site, Path.cwd()))
     prepared = here.home(settings).prepare(recipe)

@@ -1,4 +1,4 @@
-"""Running the loop until it ends, or something halts it: a signal, a request, a lost plane."""
+"""Runs the loop until it ends, or until a signal, `hpcsci cancel` or lost model servers stop it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.wiring import Wired
 
 CANCEL_POLL_S = 0.3
-# SIGUSR1: what Slurm sends a controller job some time before its limit. SIGXCPU: what the kernel
-# sends before a limit of processor time (see `system.inherited`).
+# Slurm sends SIGUSR1 to a controller job some time before its limit. The kernel sends SIGXCPU
+# before a limit of processor time (see `system.inherited`).
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
 
 def _heard() -> tuple[signal.Signals, ...]:
-    """Return the signals that this thread can take: none but the main thread, by Python's rule."""
+    """Return the stop signals that this thread can handle: Python allows it in the main thread."""
     return STOP_SIGNALS if threading.current_thread() is threading.main_thread() else ()
 
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Have what asks a driver to end do nothing meanwhile: it is ending.
+    """Ignore stop signals in this context: the driver is already ending.
 
-    Once its loop has ended they would kill it, with what it still has on nodes.
+    After the loop's end a signal would kill the driver before it has ended its processes on nodes.
     """
     before = {number: signal.getsignal(number) for number in _heard()}
     for number in before:
@@ -46,10 +46,10 @@ async def conduct(
     plane: DriverSidecar | None,
     on_answer: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the loop until it ends, fails, is asked to stop, or has no models (any more).
+    """Run the loop until it ends, fails, is asked to stop, or has no model servers.
 
-    `on_answer` is called once the models answer. Raises Interrupted, PlaneLost, what kept the
-    models from being served, or what the loop raised first.
+    Calls `on_answer` once the models answer. Raises Interrupted, PlaneLost, the failure that kept
+    the models from being served, or the loop's first error.
     """
     stop = asyncio.Event()
     reason = "a signal"
@@ -57,7 +57,7 @@ async def conduct(
     def on_signal(number: signal.Signals) -> None:
         nonlocal reason
         reason = number.name
-        # A walltime, a log-out: what a scheduler has may go on. Ctrl-C and cancel mean the trials.
+        # At a walltime or a log-out, Slurm's jobs may go on. Ctrl-C and cancel end the trials, too.
         if number is not signal.SIGINT and not paths.cancel_request.exists():
             wired.let_go()
         stop.set()
@@ -83,7 +83,7 @@ async def conduct(
             on_answer()
         while not plane.lost:  # noqa: ASYNC110 (other hosts' processes)
             await asyncio.sleep(CANCEL_POLL_S)
-        wired.let_go()  # the next driver adopts what the scheduler has
+        wired.let_go()  # the next driver adopts the jobs in Slurm's queue
         stop.set()
 
     work = asyncio.create_task(wired.conductor.run())

@@ -1,4 +1,4 @@
-"""The one place where adapters are chosen and put together."""
+"""Selects the adapters of a driver's session and connects them; nothing else does this."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ from hpcscientist.records.trial import Isolation, Split
 
 @dataclass(slots=True)
 class Wired:
-    """A conductor with what must be closed after it.
+    """A conductor, with the backend and the model that must be closed after it.
 
-    `lets_go`: what the scheduler has goes on when this driver ends.
+    `lets_go`: jobs in the scheduler go on when this driver ends.
     """
 
     config: CampaignConfig
@@ -71,19 +71,19 @@ class Wired:
     lets_go: bool = False
 
     def let_go(self) -> None:
-        """From now on leave to the scheduler what it has, where there is one."""
+        """Leave the scheduler's jobs running when this driver ends, if there is a scheduler."""
         self.backend.let_go()
         self.lets_go = self.backend.outlives_driver
 
     async def close(self) -> None:
-        """Stop what still runs and release connections."""
+        """Stop the trials that still run, and close connections."""
         await self.backend.close()
         if self.model is not None:
             await self.model.close()
 
 
 def restore(session: Session) -> None:
-    """Have the files of a campaign that has ended be as they were recorded.
+    """Restore the files of an ended campaign to what was recorded.
 
     Raises RunDirectoryError and OSError.
     """
@@ -96,11 +96,11 @@ def restore(session: Session) -> None:
 
 
 def wire(session: Session, plane: DriverSidecar | None = None) -> Wired:
-    """Put a campaign together from its run directory; `plane` serves the models of its own.
+    """Assemble a campaign from its run directory; `plane` serves the campaign's own models.
 
-    Raises RunDirectoryError when the recipe or the embedder is not the one it was launched
-    with, ModelError when the embedder cannot be opened, UsageError and
-    SchedulerError where trials cannot run inside the job.
+    Raises RunDirectoryError when the recipe or the embedder is not the one of the launch,
+    ModelError when the embedder cannot be opened, UsageError and SchedulerError when trials
+    cannot run inside the job.
     """
     paths = session.paths
     config = frozen.read(paths)
@@ -168,7 +168,7 @@ def assemble(
     embedder: Embedder | None = None,
     integrity: Integrity | None = None,
 ) -> Wired:
-    """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
+    """Assemble a conductor from the given adapters; without an embedder, compare keywords."""
     rules, specs = rules_of(config, recipe, agents), SpecFactory(config, recipe, session.paths)
     integrity = integrity or Integrity.of(session.paths, session.journal, session.state, config)
     attempt_store = AttemptStore(session.paths, session.journal, session.state, specs, integrity)
@@ -250,7 +250,7 @@ def _knowledge(
 
 
 def _threshold(loop: LoopSettings) -> float:
-    """The cosine above which an idea is rejected; none is above 1."""
+    """Return the cosine above which an idea is rejected; 1 rejects none."""
     return loop.similarity if loop.independence else 1.0
 
 

@@ -29,7 +29,7 @@ def test_summary_goes_to_stdout_and_what_is_skipped_to_stderr(
     assert run([*BUILD, str(bib), str(image), "--out", str(out)]) == 0
     shown = capsys.readouterr()
     assert shown.out == f"{out}: 1 papers, 0 symbols, 0 formulas (1 inputs read, 0 unchanged)\n"
-    assert f"1 skipped, or not read whole; all are in {out}/skipped.jsonl:" in shown.err
+    assert f"1 skipped or not read completely; all are in {out}/skipped.jsonl:" in shown.err
     assert "  1 x a PNG image" in shown.err
     assert run([*BUILD, str(bib), "--out", str(out), "--prune"]) == 0
     assert "(0 inputs read, 1 unchanged)" in capsys.readouterr().out

@@ -195,7 +195,7 @@ def test_detached_it_is_submitted_and_left_alone(
     assert run([*arguments, "--detach"]) == 0
     out, err = capsys.readouterr()
     assert out == "41\n"
-    assert "`scancel 41` ends it" in err
+    assert "`scancel 41`" in err
     paths = ServingPaths(folder / "d")
     asked = standalone.read(paths)
     assert asked.folders == (str(folder / "small"),)
@@ -353,4 +353,4 @@ def test_in_a_job_it_wants_the_first_node(
     assert made(folder) == []
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     assert run([*arguments, "--nodes", "1"]) == 2
-    assert "leave it out within a job" in capsys.readouterr().err
+    assert "leave it out inside a job" in capsys.readouterr().err

@@ -124,7 +124,7 @@ def test_a_working_directory_that_was_deleted(folder: Path) -> None:
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr == (
-        "hpcsci: the working directory was deleted; go to a folder that is there\n"
+        "hpcsci: the working directory was deleted; change to a folder that exists\n"
     )
 
 

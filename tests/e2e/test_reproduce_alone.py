@@ -22,7 +22,7 @@ from hpcscientist.records.trial import Split
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
-HELD = f"{CERTAIN}: holds (by its own folder alone; the notes say what that leaves out)"
+HELD = f"{CERTAIN}: holds (checked from its own folder alone; the notes list what that leaves out)"
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def test_the_doctor_says_that_models_can_be_served(served: Controlled, random_mo
     assert "vLLM" in rows["serving engine"]["found"]
     weights = rows[f"model {random_model}"]
     assert weights["state"] != "missing", weights
-    assert "weights, tokenizer and chat template are whole" in weights["found"]
+    assert "weights, tokenizer and chat template are complete" in weights["found"]
     fits = [row for name, row in rows.items() if name.startswith(f"{random_model.name} on ")]
     assert fits
     assert all(row["found"].startswith("fits with --nodes ") for row in fits), fits

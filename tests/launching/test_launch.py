@@ -177,7 +177,7 @@ def test_one_seed_would_confirm_nothing(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_is_no_run_directory(tmp_path: Path) -> None:
     """A dry run passed it, and the launch could not make it."""
     (tmp_path / "run").symlink_to("nowhere")
-    with pytest.raises(UsageError, match=r"run: is no folder; give another --run-dir"):
+    with pytest.raises(UsageError, match=r"run: is not a folder; give another --run-dir"):
         checked_of(tmp_path, run_dir="run")
 
 

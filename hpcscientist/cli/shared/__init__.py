@@ -1,1 +1,1 @@
-"""What several commands share: options, signals, what is shown while a campaign runs."""
+"""Code that several commands share: options, signal handling, costs and progress display."""

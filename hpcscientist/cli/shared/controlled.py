@@ -1,4 +1,4 @@
-"""Campaigns that a job drives: the job's own hidden command."""
+"""`hpcsci controller`: the hidden command that the controller job runs to drive a campaign."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from hpcscientist.launching.jobs.controller import control
 @run_directory
 def controller(directory: Path) -> int:
     """Drive the campaign in DIR from within its controller job."""
-    # Until the driver takes them over: stopped while waiting, a continuation is still seen to.
+    # Until the driver handles these signals: a job that is stopped while it waits still settles
+    # its continuation.
     unwind_on(signal.SIGUSR1, signal.SIGTERM)
     own = leave_job()
     paths = RunPaths(directory.absolute())
     if not own:
-        raise UsageError(f"this is what the controller job runs; use `hpcsci resume {paths.root}`")
+        raise UsageError(f"only a controller job runs this; use `hpcsci resume {paths.root}`")
     try:
         control(paths, own, Progress(), tell_lines)
     except (Interrupted, KeyboardInterrupt) as stop:
-        tell_lines(str(stop) or "stopped before it drove the campaign")  # no failure of the job's
+        tell_lines(str(stop) or "stopped before it drove the campaign")  # the job did not fail
     except HpcsciError:
         raise
     except Exception:
@@ -41,6 +42,6 @@ def controller(directory: Path) -> int:
 
 
 def tell_lines(text: str) -> None:
-    """Print what concerns a job on stderr, line by line."""
+    """Print a message about a job on stderr, line by line."""
     for line in text.splitlines():
         click.echo(printable(line), err=True)

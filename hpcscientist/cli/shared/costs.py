@@ -1,4 +1,4 @@
-"""What a campaign may cost and what it has cost, in words."""
+"""Text about costs: what a campaign may cost, and what it has cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def in_short(found: Estimate) -> str:
-    """One line for the header of a launch."""
+    """Return the estimate as one line for the header of a launch."""
     said = f"experiments at most {_both(found.cpu_hours_at_most, found.gpu_hours_at_most)}"
     if found.roles:
         read = sum(role.prompt for role in found.roles)
@@ -24,7 +24,7 @@ def in_short(found: Estimate) -> str:
 
 
 def details(found: Estimate) -> list[str]:
-    """The lines of a dry run; each number is called a bound or a guess."""
+    """Return the estimate as the lines of a dry run; each number is called a bound or a guess."""
     low, high = found.trials
     spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     lines = [
@@ -58,7 +58,7 @@ def details(found: Estimate) -> list[str]:
 
 
 def footer(found: Spending) -> list[str]:
-    """What a campaign has cost, a line each for roles, machines and findings."""
+    """Return what a campaign has cost, as one line per role, kind of machine and kind of result."""
     lines = []
     for role in found.roles:
         counted = ", partly estimated" if role.estimated else ""
@@ -88,7 +88,7 @@ def footer(found: Spending) -> list[str]:
 
 
 def _by_stage(stages: Mapping[str, int]) -> str:
-    """The tokens of each stage, the costliest first; nothing where there is but one."""
+    """Return the tokens of each stage, the costliest first; "" if there is only one stage."""
     if len(stages) < 2:
         return ""
     ordered = sorted(stages.items(), key=lambda entry: -entry[1])
@@ -96,7 +96,7 @@ def _by_stage(stages: Mapping[str, int]) -> str:
 
 
 def _per(what: str, found: Spending, count: int) -> str:
-    """What one of so many took."""
+    """Return the average cost of one of `count` findings or improvements."""
     if not count:
         return f"per {what}: there is none"
     tokens = found.tokens / count
@@ -122,5 +122,5 @@ def _both(cpu_hours: float, gpu_hours: float) -> str:
 
 
 def _hours(hours: float) -> str:
-    """Three digits, whatever the size."""
+    """Return hours with three significant digits; from 100 on as a whole number."""
     return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"

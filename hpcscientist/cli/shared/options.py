@@ -1,4 +1,4 @@
-"""What several commands share: settings from all layers, and the run directory argument."""
+"""Options and arguments that several commands share, and the settings from all layers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def run_directory(command: F) -> F:
-    """Add the argument DIR. Keys and trusted copies of campaigns lie where the labels do."""
+    """Add the argument DIR, and set the private root, which holds keys and trusted copies."""
     kind = click.Path(path_type=Path)
     return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
 
 
 def run_directories(command: F) -> F:
-    """Add the argument DIR..., one or more; otherwise as `run_directory`."""
+    """Add the argument DIR... for one or more directories; otherwise like `run_directory`."""
 
     def settled(
         context: click.Context, parameter: click.Parameter, directories: tuple[Path, ...]
@@ -40,7 +40,7 @@ def run_directories(command: F) -> F:
 
 
 def optional_run_directory(command: F) -> F:
-    """Add the argument DIR, which may be left out: None then."""
+    """Add the optional argument DIR, None if it is left out; otherwise like `run_directory`."""
     kind = click.Path(path_type=Path)
     return click.argument(
         "directory", metavar="[DIR]", type=kind, required=False, callback=_settled
@@ -52,7 +52,7 @@ def _settled(
 ) -> Path | None:
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
 
-    # To stop a campaign needs no configuration, and must not fail for want of one.
+    # `cancel` needs no configuration, and must work even if the configuration is broken.
     needless = (HpcsciError, OSError) if context.info_name == "cancel" else ()
     with contextlib.suppress(*needless):
         vault.use_root(default_private_root(settings_from()))
@@ -68,7 +68,7 @@ _SITE_OPTIONS = (
     click.option("--image", metavar="PATH", help="A container image [the recipe's]."),
 )
 _OF_TRIALS = ("--site", "--account", "--partition", "--qos", "--constraint")
-# Options whose key lies in a section of the configuration.
+# The configuration section of each option whose key is in one.
 _SECTIONS = {
     **dict.fromkeys(("account", "partition", "qos", "constraint"), "slurm"),
     **dict.fromkeys(("mode", "instruction"), "proposing"),
@@ -78,29 +78,29 @@ _SECTIONS = {
 
 
 def site_options(command: F) -> F:
-    """Add the options that say where on a cluster and in which image things run."""
+    """Add the options for the place on a cluster and the container image."""
     for option in reversed(_SITE_OPTIONS):
         command = option(command)
     return command
 
 
 def place_options(command: F) -> F:
-    """Add the options that say where on a cluster things run."""
+    """Add the options for the place on a cluster."""
     for option in reversed(_SITE_OPTIONS[:-1]):
         command = option(command)
     return command
 
 
 def other_site(command: F) -> F:
-    """Add the options by which a campaign's further trials are submitted otherwise."""
+    """Add the options that change how a campaign's remaining trials are submitted."""
     for name in reversed(_OF_TRIALS):
-        text = f"Another {name[2:]} for the trials to come."
+        text = f"Use another {name[2:]} for the remaining trials."
         command = click.option(name, default="", metavar=name[2].upper(), help=text)(command)
     return command
 
 
 def settings_from(**command_line: Any) -> Settings:
-    """Resolve the settings of this process; an option that was not given is None."""
+    """Return the settings from all layers; None stands for an option that was not given."""
     from hpcscientist.config.layers import resolve  # noqa: PLC0415 (imports pydantic)
 
     given = {f"{_SECTIONS[k]}.{k}" if k in _SECTIONS else k: v for k, v in command_line.items()}

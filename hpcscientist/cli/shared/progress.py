@@ -1,4 +1,4 @@
-"""What a person sees on stderr while a campaign runs: the header, then a line an event."""
+"""Progress on stderr while a campaign runs: a header, one line per event, and a status line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hpcscientist.launching.launch_plan import LaunchPlan
 
 
-# The line that `launch` and `resume` draw anew on a terminal: where the campaign is.
+# The status line: `launch` and `resume` redraw it on a terminal.
 
 _EVERY_S: Final = 1.0
 _WIDE: Final = 110  # columns
@@ -61,20 +61,23 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 def status_line(paths: RunPaths) -> StatusLine | None:
-    """Return the line of a campaign; None where stderr is no terminal that can draw one."""
+    """Return a campaign's status line; None if stderr is not a terminal that can redraw it."""
     if not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         return None
     try:
         config = frozen.read(paths)
         metric = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec.primary
     except HpcsciError:
-        return None  # whoever drives the campaign says what is wrong
+        return None  # the driver reports what is wrong
     return StatusLine(config.settings.ideas, metric, ServingPaths(paths.serving))
 
 
 @dataclass
 class StatusLine:
-    """Draws the line once a second and after events. `planned`: how many ideas are asked for."""
+    """The status line, redrawn once a second and after each printed line.
+
+    `planned` is the number of ideas that the campaign asks for.
+    """
 
     planned: int
     metric: MetricSpec
@@ -90,9 +93,9 @@ class StatusLine:
     _loading: tuple[str, float] = ("", 0.0)
 
     def begin(self) -> None:
-        """Draw it from now on."""
+        """Start to draw the line."""
         self._thread = threading.Thread(target=self._run, daemon=True, name="status line")
-        # As in `files.lock`: signals are the main thread's.
+        # As in `files.lock`: only the main thread handles signals.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._thread.start()
@@ -100,26 +103,29 @@ class StatusLine:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end(self) -> None:
-        """Take it away."""
+        """Stop drawing and erase the line."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
         self._write(_CLEAR)
 
     def above(self, text: str) -> None:
-        """Print a line above it, cut to the terminal: `results --verbose` tells reasons whole."""
+        """Print a line above the status line, cut to the terminal's width.
+
+        `results --verbose` shows full reasons.
+        """
         with self._turn:
             self._write(f"{_CLEAR}{fitted((text,), _columns())}\n")
             self._draw()
 
     def update(self, event: Event, state: CampaignState) -> None:
-        """Take note of an event, with the state after it."""
+        """Record an event and the state after it."""
         if isinstance(event, IdeaEnded):
             self._rank(event, state)
         self._state = state
 
     def _rank(self, event: IdeaEnded, state: CampaignState) -> None:
-        """Whether it leads by its mean: who improved is judged later, with all the others."""
+        """Update the best idea by mean score; improvements are judged later, over all ideas."""
         baseline = state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.metric.name)
         if event.status != "scored" or event.attempt is None or not baseline:
             return
@@ -140,7 +146,7 @@ class StatusLine:
         if self._over.is_set():
             return
         if self._state is not None:
-            with contextlib.suppress(RuntimeError):  # it grows meanwhile: the next look will do
+            with contextlib.suppress(RuntimeError):  # the state changed meanwhile: draw next time
                 short = _columns() < _WIDE
                 self._parts = parts(self.planned, self._state, self._best, short=short)
         elapsed = clock(time.monotonic() - self._start)
@@ -149,7 +155,7 @@ class StatusLine:
         self._write(f"{_CLEAR}{shown}")
 
     def _engine(self) -> str:
-        """What the model servers wait for, and for how long; "" once they answer."""
+        """Return what the model servers wait for, and for how long; "" once they answer."""
         state = plane_state(self.serving)
         if not state or is_over(state):
             return ""
@@ -167,13 +173,13 @@ class StatusLine:
             with contextlib.suppress(AttributeError):
                 sys.stderr.flush()
         except OSError:
-            self._gone = True  # the terminal was closed; the campaign goes on
+            self._gone = True  # the terminal was closed; the campaign continues
 
 
 def parts(
     planned: int, state: CampaignState, best: tuple[float, str] | None, *, short: bool = False
 ) -> tuple[str, ...]:
-    """Return what there is to say of a campaign, the most important first."""
+    """Return the parts of the status line, the most important first."""
     counts: Mapping[str, int] = {
         "scored": state.count_ideas("scored"),
         "failed": state.count_ideas("failed"),
@@ -194,7 +200,7 @@ def parts(
 
 
 def fitted(said: tuple[str, ...], columns: int) -> str:
-    """Return the parts that fit into a terminal's width; the first is cut if it must be."""
+    """Return the parts that fit into a terminal's width; cut the first if it is too long."""
     line = ""
     for part in filter(None, said):
         longer = f"{line} | {part}" if line else part
@@ -215,7 +221,7 @@ def _columns() -> int:
 
 
 def header(checked: LaunchPlan) -> None:
-    """Say what will be run, with what, where, and what is not protected."""
+    """Print what will run, with which model, where, at what cost, and how it is isolated."""
     spec, settings = checked.recipe.spec, checked.settings
     budgets = spec.budgets
     flow = f"{settings.rounds} rounds" if settings.rounds else "steady state"
@@ -252,7 +258,7 @@ def header(checked: LaunchPlan) -> None:
 
 
 def _unproposed(checked: LaunchPlan) -> str:
-    """Say how many of the ideas a playbook lacks."""
+    """Return a note on how many of the ideas the playbook lacks; "" if none."""
     lacking = len(checked.unproposed)
     if not lacking:
         return ""
@@ -263,19 +269,19 @@ def _unproposed(checked: LaunchPlan) -> str:
 
 
 def _steps(checked: LaunchPlan) -> str:
-    """Say which budgets ideas climb below the full one."""
+    """Return the budget steps between pilot and full, with their seconds."""
     return "".join(f"{step.name} {step.seconds:g} s, " for step in checked.climbed)
 
 
 def _fresh(checked: LaunchPlan) -> str:
-    """Say what is run of an improvement once more."""
+    """Return a note on the confirmation runs of improvements; "" without confirmation."""
     return f", improvements x {checked.confirm_seeds} more on the test split" * bool(
         checked.confirm_seeds
     )
 
 
 def _submission(checked: LaunchPlan) -> str:
-    """Say with which profile and under which names trials are submitted."""
+    """Return the site profile and the Slurm options with which trials are submitted."""
     place = checked.placement
     if place.backend == "local":
         return ""
@@ -289,10 +295,10 @@ def _submission(checked: LaunchPlan) -> str:
 
 
 class Progress:
-    """Writes a line for each event worth a line.
+    """A printer of progress: one line per important event.
 
-    On a terminal the last line says where the campaign is and is drawn anew; trials have no lines
-    of their own there. Use it as a context manager where that line is to be drawn.
+    With a status line (on a terminal), proposals and trials get no lines of their own. Use it as a
+    context manager to draw that line.
     """
 
     def __init__(self, line: StatusLine | None = None) -> None:
@@ -311,12 +317,12 @@ class Progress:
             self._line.end()
 
     def __call__(self, event: Event, state: CampaignState) -> None:
-        """Show an event with the state after it."""
+        """Print an event, given the state after it."""
         if self._silent:
             return
         if self._line is not None:
             self._line.update(event, state)
-            if isinstance(event, IdeaProposed | TrialEnded):  # counted in the line
+            if isinstance(event, IdeaProposed | TrialEnded):  # the status line counts them
                 return
         text = self._describe(event, state)
         if text:
@@ -325,9 +331,9 @@ class Progress:
             self._echo(f"[{elapsed:6.1f} s, {running} running] {one_line(printable(text), None)}")
 
     def tell(self, text: str) -> None:
-        """Print what concerns a job or served models, line by line.
+        """Print a message about a job or served models, line by line.
 
-        What is told again is told anew only where nothing is drawn: there it is in the line.
+        With a status line, a repeated message is not printed again: the status line shows it.
         """
         news = text.partition(": ")[2]
         if self._line is not None and news and news == self._told:
@@ -343,7 +349,7 @@ class Progress:
         try:
             click.echo(line, err=True)
         except OSError:
-            self._silent = True  # whoever read the progress has gone; the campaign goes on
+            self._silent = True  # the reader of stderr is gone; the campaign continues
 
     @singledispatchmethod
     def _describe(self, event: Event, state: CampaignState) -> str:

@@ -1,4 +1,4 @@
-"""Signals that ask a command to stop."""
+"""Handling of the signals that ask a command to stop."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from types import FrameType
 
 from hpcscientist.errors import Interrupted
 
-# SIGUSR1: what Slurm sends some time before a job's limit.
+# Slurm sends SIGUSR1 some time before a job's time limit.
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 def unwind_on(*numbers: signal.Signals) -> None:
-    """Have signals end this command as Ctrl-C does: nothing half made stays, no job, no process."""
+    """Make signals act like Ctrl-C, so that the command cleans up its files, jobs and processes."""
     _raise_at_first(numbers, KeyboardInterrupt)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn the first signal to stop into Interrupted."""
+    """Raise Interrupted at the first signal that asks to stop."""
     _raise_at_first(_STOP, lambda name: Interrupted(f"stopped by {name}"))
     yield
 
@@ -28,9 +28,9 @@ def interruptible() -> Iterator[None]:
 def _raise_at_first(
     numbers: Iterable[signal.Signals], error: Callable[[str], BaseException]
 ) -> None:
-    """Raise at the first signal; what it ends is not disturbed by another.
+    """Raise an error at the first signal, and ignore later ones so that the cleanup can finish.
 
-    A terminal that closes may send two.
+    A terminal that closes may send two signals.
     """
 
     def on_signal(number: int, frame: FrameType | None) -> None:

@@ -1,1 +1,1 @@
-"""What a tiny job finds on a compute node, and what is to be said of it."""
+"""The doctor's tiny job: what it examines on a compute node, and the checks from its report."""

@@ -1,4 +1,4 @@
-"""The folder that the doctor and a compute node share; one class knows its paths."""
+"""The paths in the temporary folder that the doctor and a compute node share."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from hpcscientist.files.rundir import TrialPaths
 
 @dataclass(frozen=True, slots=True)
 class DoctorFolder:
-    """A temporary folder on the file system where campaigns would lie."""
+    """A temporary folder on the file system where run directories would be."""
 
     root: Path
 
     @property
     def request(self) -> Path:
-        """What the node is asked; written here."""
+        """The request to the node; the doctor writes it."""
         return self.root / "request.json"
 
     @property
     def report(self) -> Path:
-        """What the node found; its existence means that it is done."""
+        """The node's report; it exists once the node is done."""
         return self.root / "report.json"
 
     @property
     def taken(self) -> Path:
-        """A file made here, which the node tries to make exclusively."""
+        """A file that the doctor creates, and that the node then tries to create exclusively."""
         return self.root / "taken"
 
     @property
     def script(self) -> Path:
-        """What `sbatch` was given."""
+        """The script for `sbatch`."""
         return self.root / "job.sh"
 
     @property
@@ -41,15 +41,15 @@ class DoctorFolder:
 
     @property
     def labels(self) -> Path:
-        """What the rehearsal's candidate must not see."""
+        """The rehearsal's labels, which its candidate must not see."""
         return self.root / "labels"
 
     def rehearsal(self, network: str) -> TrialPaths:
-        """The folder of one trial of the rehearsal."""
+        """Return the folder of one trial of the rehearsal."""
         return TrialPaths(self.root / f"rehearsal-{network}")
 
     def said(self) -> str:
-        """Return the end of what the job printed; empty where there is nothing (yet)."""
+        """Return the last line that the job printed; "" if there is none (yet)."""
         lines: list[str] = []
         for log in sorted(self.root.glob("*.out")):
             lines += log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""A tiny job that examines a compute node: submitted as trials are, waited for, cleaned up."""
+"""The tiny job that examines a compute node: submits it like a trial, waits, and cleans up."""
 
 from __future__ import annotations
 
@@ -23,21 +23,19 @@ from hpcscientist.records.site import Site
 from hpcscientist.records.trial import RunId
 
 MODULE = "hpcscientist.doctor.compute.probe"
-_LOOK_S, _ASK_S = 0.2, 3.0  # at the shared folder; at the queue
+_LOOK_S, _ASK_S = 0.2, 3.0  # between looks at the shared folder; at the queue
 _SEEN_S = 5.0
 _MINUTES, _MEMORY_MB = 5, 1024
 _SWEEP_S = 60.0
-_GIVE = (
-    "give what your site wants by --account, --partition, --qos, --constraint or a --site profile"
-)
+_GIVE = "give what your site needs: --account, --partition, --qos, --constraint or a --site profile"
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What came of the job. `report` is None where there is none, `said` is why then.
+    """The result of the job: its `report`, or None with the reason in `said`.
 
-    `is_lacking`: more patience would not have helped. Seconds: `taken_s` from sbatch to the
-    report, `hidden_s` between the node's writing of it and our seeing it, by two clocks.
+    `is_lacking`: a longer wait would not have helped. Seconds: `taken_s` from sbatch to the
+    report, `hidden_s` from the node's writing of the report until we saw it, by two clocks.
     """
 
     said: str = ""
@@ -49,7 +47,7 @@ class JobResult:
 
 
 def script(site: Site, folder: DoctorFolder, gpus: int) -> str:
-    """Return the job's script: an array of one task, as a trial's would be."""
+    """Return the job's script: an array of one task, like that of a trial."""
     batch = ArrayRecord(
         batch_id="probe",
         campaign_id=folder.root.name,
@@ -74,8 +72,8 @@ def run(
 ) -> JobResult:
     """Submit the job and wait for its report, at most `wait_s` seconds.
 
-    Whatever happens, no job of ours is in the queue afterwards, Ctrl-C included. Raises
-    OSError when the folder cannot be written.
+    Always removes the job from the queue afterwards, also on Ctrl-C. Raises OSError when the
+    folder cannot be written.
     """
     text = script(site, folder, gpus)
     folder.script.write_text(text)
@@ -83,7 +81,7 @@ def run(
         try:
             slurm.submit(str(folder.script), environment=unshadowed(os.environ, text))
         except SchedulerSilent:
-            if not queued(slurm, folder.root.name):  # it may have been made all the same
+            if not queued(slurm, folder.root.name):  # Slurm may have made the job all the same
                 raise
         return _Watch(slurm, site, folder, wait_s, sleep).follow()
     except SchedulerRefused as error:
@@ -132,7 +130,7 @@ class _Watch:
             self.sleep(_LOOK_S)
 
     def _patience_s(self) -> float:
-        """How long a report may be hidden; not long where the job's own log is seen."""
+        """Return how long the report may stay invisible: less if the job's log is visible."""
         visible_s = self.site.watch.visible_s
         return min(visible_s, _SEEN_S) if self.folder.said() else visible_s
 
@@ -162,19 +160,19 @@ class _Watch:
         if said:
             return JobResult(
                 said=f"the job ended ({how}) without a report: {said}",
-                mend="see that this Python and package lie where nodes can use them, or set "
+                mend="install this Python and package where nodes can use them, or set "
                 "python, modules or setup in the site profile's [slurm]",
                 is_lacking=True,
             )
         return JobResult(
-            said=f"the job ended ({how}) and nothing of it is seen in {self.folder.root.parent}",
+            said=f"the job ended ({how}) and left no file in {self.folder.root.parent}",
             mend="give a --run-dir on a file system that login and compute nodes share",
             is_lacking=True,
         )
 
     def _stuck(self, row: QueueRow) -> JobResult:
         return JobResult(
-            said=f"the job would wait for ever: {row.reason}",
+            said=f"the job would wait forever: {row.reason}",
             mend=_GIVE,
             is_lacking=True,
         )
@@ -185,8 +183,8 @@ class _Watch:
                 said=f"did not start within {self.wait_s:g} s ({row.reason}); it was cancelled",
                 mend="try again with a longer --wait, or another --partition",
             )
-        said = self.folder.said() or "it has said nothing"
+        said = self.folder.said() or "it has printed nothing"
         return JobResult(
             said=f"ran on {row.node}, but did not end within {self.wait_s:g} s: {said}",
-            mend="try again with a longer --wait; a node or a file system may be slow",
+            mend="try again with a longer --wait; the node or the file system may be slow",
         )

@@ -1,4 +1,4 @@
-"""From what a node found to lines for people: pure functions."""
+"""Turns a node's report into checks. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _IN_MEMORY = ("tmpfs", "ramfs")
 
 
 def checks(report: NodeReport, request: Request, where: str) -> Iterator[Check]:
-    """Yield what a node's report means. `where` names the machine for people."""
+    """Yield the checks from a node's report; `where` is the machine's name in the output."""
     yield graded(
         State.OK if report.package == __version__ else State.MISSING,
         "python",
         f"{where}: Python {report.python} with hpcscientist {report.package}, {report.cpus} CPUs "
         f"for us, {report.memory_mb / 1024:.1f} GiB",
-        f"this machine has hpcscientist {__version__}: install the same, or set python in the "
-        "site profile's [slurm]",
+        f"this machine has hpcscientist {__version__}: install the same there, or set python in "
+        "the site profile's [slurm]",
     )
     yield _scratch(report)
     yield _gpus(report, request)
@@ -30,12 +30,12 @@ def checks(report: NodeReport, request: Request, where: str) -> Iterator[Check]:
 
 
 def shared(report: NodeReport, hidden_s: float) -> Iterator[Check]:
-    """Yield whether the node works on the same files as we do."""
+    """Yield the checks that the node sees the same files as this machine."""
     yield graded(
         State.OK if report.exclusive else State.MISSING,
         "shared file system",
         f"{report.node} wrote a file that was seen here {max(0.0, hidden_s):.1f} s later "
-        "(by two clocks)" + ("" if report.exclusive else "; it could make a file that existed"),
+        "(by two clocks)" + ("" if report.exclusive else "; it could create a file that existed"),
         "exclusive creation must hold between machines: give another --run-dir",
     )
     if report.unseen:
@@ -45,7 +45,7 @@ def shared(report: NodeReport, hidden_s: float) -> Iterator[Check]:
             "set paths.data and paths.private to folders that nodes share",
         )
     else:
-        yield ok("folders", f"data and labels lie where {report.node} finds them")
+        yield ok("folders", f"{report.node} sees the same data and labels")
 
 
 def _scratch(report: NodeReport) -> Check:
@@ -67,33 +67,33 @@ def _gpus(report: NodeReport, request: Request) -> Check:
     if len(report.gpus) < request.gpus:
         return missing(
             "gpus",
-            f"{request.gpus} asked for, found: {found}",
+            f"{request.gpus} requested, found: {found}",
             "set gres in the site profile's [slurm], or give another --partition",
         )
-    asked = "" if request.gpus else " (none was asked for: --gpus N)"
+    asked = "" if request.gpus else " (none was requested: --gpus N)"
     return ok("gpus", found + ("" if report.gpus else asked))
 
 
 def _apptainer(report: NodeReport, request: Request) -> Iterator[Check]:
-    mend = "load it by modules in the site profile's [slurm], or ask your administrators"
+    mend = "load it with modules in the site profile's [slurm], or ask your administrators"
     if not report.apptainer:
         state = State.WARNING if request.image is None else State.MISSING
-        found = "not here: candidates have no sandbox, and code from models is refused"
+        found = "not installed: candidates have no sandbox, and code from models is refused"
         yield graded(state, "apptainer", found, mend)
         return
     yield ok("apptainer", report.apptainer)
-    # An ordinary user's container needs both, unless Apptainer is installed set-user-ID. So a
-    # lack is an explanation, and whether containers start is the verdict.
+    # An ordinary user's container needs both, unless Apptainer is installed set-user-ID. So what
+    # is missing explains a failure, but only the container's start decides.
     started = _started(report, request)
     for name, there, lack in (
-        ("user namespaces", report.namespaces, "an ordinary user may not make one"),
+        ("user namespaces", report.namespaces, "an ordinary user cannot create one"),
         ("fuse", report.fuse, "/dev/fuse is not open to you"),
     ):
         yield graded(
             State.OK if there or started else State.WARNING,
             name,
-            "open to you" if there else f"{lack}" + (", nor needed here" if started else ""),
-            "ask your administrators; a set-user-ID Apptainer does without",
+            "open to you" if there else f"{lack}" + ("; not needed here" if started else ""),
+            "ask your administrators; a set-user-ID Apptainer does not need it",
         )
 
 
@@ -111,7 +111,7 @@ def _walls(report: NodeReport, request: Request) -> Iterator[Check]:
         yield missing(
             "container",
             f"{request.image}: {_why(first)}",
-            "fix that, or take another --image; see containers/README.md",
+            "fix that, or give another --image; see containers/README.md",
         )
         return
     yield ok(
@@ -128,7 +128,7 @@ def _unboxed(first: Rehearsed) -> Check:
     return warning(
         "container",
         "not tried: a trial ran without one, NO SANDBOX",
-        "give --image PATH; containers/README.md says how to build one",
+        "give --image PATH; containers/README.md shows how to build one",
     )
 
 
@@ -142,7 +142,7 @@ def _network(first: Rehearsed, last: Rehearsed, found: Inside) -> Check:
             "profile's [host]: candidates then reach the network",
         )
     if not others and not found.reached:
-        return ok("network", "cut: a candidate has lo alone and reaches no port of its node")
+        return ok("network", "cut: a candidate has only lo and reaches no port of its node")
     reached = ", ".join(f"{host}:{port}" for host, port in found.reached) or "no port of its node"
     return warning(
         "network",
@@ -154,13 +154,13 @@ def _network(first: Rehearsed, last: Rehearsed, found: Inside) -> Check:
 
 
 def inside(found: Inside) -> Iterator[Check]:
-    """Yield whether a candidate's other walls hold."""
+    """Yield the checks of the sandbox's other walls."""
     seen = [*found.seen, *(f"the mount {target}" for target in found.mounts)]
     yield graded(
         State.WARNING if seen else State.OK,
         "host's folders",
         f"a candidate sees {', '.join(seen)}" if seen else "hidden from candidates",
-        "see binds in the site profile's [host], and `bind path` in the site's apptainer.conf",
+        "check binds in the site profile's [host], and `bind path` in the site's apptainer.conf",
     )
     open_walls = [
         name
@@ -186,7 +186,9 @@ def inside(found: Inside) -> Iterator[Check]:
         f"{name} {'unlimited' if value < 0 else value}"
         for name, value in sorted(found.limits.items())
     )
-    yield ok("limits", f"a candidate's hard limits: {said}; time, memory and output by the worker")
+    yield ok(
+        "limits", f"a candidate's hard limits: {said}; the worker limits time, memory and output"
+    )
 
 
 def _why(rehearsed: Rehearsed) -> str:

@@ -1,4 +1,4 @@
-"""What a compute node runs for the doctor: `python -m hpcscientist.doctor.compute.probe FOLDER`."""
+"""The doctor's program on a compute node: `python -m hpcscientist.doctor.compute.probe FOLDER`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from hpcscientist.records.site import Host
 
 _ASK_S = 20.0
 _MEMORY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-# unshare(2) with CLONE_NEWUSER, in a process of its own.
+# unshare(2) with CLONE_NEWUSER, run in a separate process.
 _UNSHARE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
 
 
 def examine(folder: DoctorFolder) -> NodeReport:
-    """Return what this machine is and has, and how a rehearsal went on it. Raises OSError."""
+    """Return this machine's resources and the result of a rehearsal on it. Raises OSError."""
     request = Request.model_validate_json(folder.request.read_bytes())
     return NodeReport(
         node=socket.gethostname(),
@@ -54,21 +54,21 @@ def examine(folder: DoctorFolder) -> NodeReport:
 
 
 def apptainer_version() -> str:
-    """Return the version of Apptainer on this machine; empty where there is none."""
+    """Return the version of Apptainer on this machine; "" if there is none."""
     said = _answers("apptainer", "--version") or ""
     found = re.search(r"\d+(\.\d+)+\S*", said)
     return found[0] if found else ""
 
 
 def gpus() -> tuple[str, ...]:
-    """Return the NVIDIA GPUs that this process can use, by model; the driver's own list."""
+    """Return the NVIDIA GPUs that this process can use, by model, as the GPU driver lists them."""
     lines = (_answers("nvidia-smi", "--list-gpus") or "").splitlines()
     found = (re.match(r"GPU \d+: (.+?) \(UUID", line) for line in lines)
     return tuple(match[1] for match in found if match)
 
 
 def _answers(*command: str) -> str | None:
-    """Return what a program prints; None where it is not there, fails or hangs."""
+    """Return what a program prints; None if it does not exist, fails or hangs."""
     if shutil.which(command[0]) is None:
         return None
     try:
@@ -114,9 +114,9 @@ def _is_exclusive(path: Path) -> bool:
 
 
 def main() -> None:
-    """Examine this machine and leave the report in the folder given."""
+    """Examine this machine and write the report to the given folder."""
     if len(sys.argv) != 2:
-        sys.exit("hpcsci doctor: the probe is run by `hpcsci doctor` alone")
+        sys.exit("hpcsci doctor: only `hpcsci doctor` runs the probe; use that command")
     folder = DoctorFolder(Path(sys.argv[1]))
     write_atomic(folder.report, examine(folder).model_dump_json().encode())
 

@@ -1,4 +1,4 @@
-"""What the driver's machine tells a compute node to look at, and what the node found."""
+"""The request from the doctor to a compute node, and the node's report."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hpcscientist.records.trial import Outcome
 
 
 class Place(Record):
-    """A file or folder, and which one it is: device and inode numbers.
+    """A file or folder, identified by its device and inode numbers.
 
-    Device numbers mean something on one machine only; between machines the inode is compared.
+    Device numbers are valid on one machine only; between machines only the inodes are compared.
     """
 
     name: str
@@ -19,7 +19,7 @@ class Place(Record):
 
 
 class Request(Record):
-    """What a node is asked. `shared`: folders that campaigns need on every node."""
+    """The request to a node. `shared` are the folders that campaigns need on every node."""
 
     host: Host
     image: str | None
@@ -40,7 +40,7 @@ class Walls(Record):
 
 
 class Inside(Record):
-    """What the rehearsal's candidate found. `limits`: hard limits, -1 for none."""
+    """What the rehearsal's candidate found. `limits` are hard limits, -1 for none."""
 
     python: str
     interfaces: tuple[str, ...]
@@ -54,7 +54,7 @@ class Inside(Record):
 
 
 class Rehearsed(Record):
-    """One trial of the rehearsal. `inside` is None where it was not scored; seconds."""
+    """One trial of the rehearsal. `inside` is None if the trial was not scored."""
 
     network: str
     outcome: Outcome
@@ -63,7 +63,7 @@ class Rehearsed(Record):
 
 
 class Scratch(Record):
-    """Node-local room for private files. MiB; `fault`: why there is none, "" otherwise."""
+    """Node-local space for private files. `fault` is why there is none, "" if there is."""
 
     path: str
     kind: str = ""
@@ -72,11 +72,12 @@ class Scratch(Record):
 
 
 class NodeReport(Record):
-    """What a node found. `written_at`: seconds since the epoch, by its own clock.
+    """A node's report. `written_at` is in seconds since the epoch, by the node's clock.
 
-    `apptainer`: its version, "" where there is none. `namespaces`: whether an unprivileged
-    user may make one. `unseen`: shared folders that are not the same there. `exclusive`:
-    whether a file made elsewhere kept the node from making it. `gpu_memory_mb`: of each GPU.
+    `apptainer`: its version, "" if there is none. `namespaces`: whether an unprivileged user can
+    create a user namespace. `unseen`: shared folders that are not the same on the node.
+    `exclusive`: whether exclusive creation failed on the node for a file created elsewhere, as it
+    must. `gpu_memory_mb`: MiB of each GPU.
     """
 
     node: str

@@ -1,4 +1,4 @@
-"""Scores the rehearsal: it ran to its end, which is all that is asked of it."""
+"""Scores the rehearsal with 1: the trial only has to run to its end."""
 
 import json
 

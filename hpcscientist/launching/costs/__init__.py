@@ -1,1 +1,1 @@
-"""What a campaign may cost, before anything is run, and what it has cost."""
+"""The costs of a campaign: an estimate before the launch, and the spending afterwards."""

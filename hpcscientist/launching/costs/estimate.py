@@ -1,10 +1,10 @@
-"""What a launch may cost, before anything is run: from the recipe's budgets and real prompts.
+"""Estimates what a launch may cost, from the recipe's budgets and the lengths of real prompts.
 
-A bound holds whatever the ideas are; a guess supposes that each idea's first version fails
-its pilot once and is fixed, or that its tree is grown whole, that a reviewer's findings go back
-once, that there are two further runs, and that one idea in five is an improvement to be confirmed,
-where there are such steps; how many seeds ideas are given is a guess, too. Trials that the
-machine failed and that run again are in neither, and a trial's scoring comes on top of its budget.
+A bound holds for any ideas. A guess assumes, as far as the campaign has these steps: each idea's
+first version fails its pilot once and is fixed, or its tree grows to full size; a reviewer's
+findings go back to the coder once; each idea has two further runs; one idea in five is an
+improvement that is confirmed. How many seeds ideas get is a guess, too. Neither includes reruns
+after machine failures, or the scoring of trials, which comes on top of a budget.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from hpcscientist.models.stage import Calls, Expected
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import Role
 
-# How many seeds ideas will be given, and how far they climb, told before anything is run.
+# How many seeds ideas get, and how far they climb, estimated before the launch.
 
 
 @dataclass(frozen=True, slots=True)
 class Seeding:
-    """Seeds of one attempt of every idea, all ideas together.
+    """The seeds of one attempt of every idea, summed over all ideas.
 
-    `least` and `most` are bounds where every idea is scored. `likely` is a guess, and so is
-    `whole`: how many ideas are not given up before their last seed, and so have further runs.
-    `on_steps` guesses how many ideas come to each step below the full budget, `least_steps` bounds
-    their trials there.
+    `least` and `most` are bounds if every idea is scored. `likely` is a guess, and so is `whole`:
+    how many ideas are not given up before their last seed, and so have further runs. `on_steps`
+    guesses how many ideas reach each step below the full budget; `least_steps` is the lower bound
+    of their trials there.
     """
 
     least: int
@@ -47,10 +47,10 @@ class Seeding:
 
 
 def seeding(loop: LoopSettings, seeds: int, ideas: int, steps: int = 0) -> Seeding:
-    """Return what ideas will be given, by the recipe's number of seeds, and of `steps` to climb.
+    """Return the seeds of ideas, from the recipe's number of `seeds` and of `steps` to climb.
 
-    Guesses: a sequential test takes the recipe's number, which it is built around; of those that
-    come to a rung as many go on as if they came in any order.
+    Guesses: a sequential test uses the recipe's number of seeds, which it is built around; of the
+    ideas that reach a rung, as many go on as if they arrived in random order.
     """
     schedule, most = schedule_of(loop, seeds), most_seeds(loop, seeds)
     if schedule is None:
@@ -71,7 +71,7 @@ def seeding(loop: LoopSettings, seeds: int, ideas: int, steps: int = 0) -> Seedi
 
 
 def seeds_said(loop: LoopSettings, seeds: int) -> str:
-    """Say in words how many seeds an idea is given."""
+    """Return how many seeds an idea gets, in words."""
     schedule = schedule_of(loop, seeds)
     if schedule is None:
         return f"{seeds} seeds"
@@ -81,7 +81,7 @@ def seeds_said(loop: LoopSettings, seeds: int) -> str:
 
 
 def _climb(schedule: Schedule, rate: float, come: float) -> tuple[int, int]:
-    """Guess the seeds of ideas on a ladder of rungs, and how many come to its end."""
+    """Return a guess of the ideas' seeds on a ladder of rungs, and of how many reach its end."""
     total, below = 0.0, 0
     for rung in schedule.looks:
         if below:
@@ -92,24 +92,24 @@ def _climb(schedule: Schedule, rate: float, come: float) -> tuple[int, int]:
 
 
 def _going_on(come: float, rate: float) -> float:
-    """Guess how many of those that come to a rung go on from it."""
+    """Return a guess of how many of the ideas that reach a rung go on from it."""
     return sum(_share(number, rate) for number in range(1, round(come) + 1))
 
 
 def _share(number: int, rate: float) -> float:
-    """How probable it is that the idea that comes to a rung as this number goes on."""
+    """Return the probability that the idea that reaches a rung as this number goes on."""
     return 1.0 if number < rate else floor(number / rate) / number
 
 
 SECONDS_PER_HOUR = 3600.0
-IMPROVED = 0.2  # guess: the share of ideas whose improvement is to be confirmed
+IMPROVED = 0.2  # guess: the share of ideas whose improvement is confirmed
 
 
 class RoleEstimate(Record):
-    """Tokens of one role.
+    """The tokens of one role.
 
     Guesses: `calls`, and `prompt` for them, from rendered prompts. Bounds: `completion` for
-    `calls` and `completion_at_most` for `calls_at_most`, each reply being as long as allowed.
+    `calls`, and `completion_at_most` for `calls_at_most`, if each reply is as long as allowed.
     """
 
     role: str
@@ -121,11 +121,11 @@ class RoleEstimate(Record):
 
 
 class AllocationEstimate(Record):
-    """The job that drives the campaign. `gpus`: on each node; `served`: models, on its nodes.
+    """The job that drives the campaign. `gpus`: per node; `served`: its nodes serve models.
 
-    Bounds, of one job: `node_hours`, `gpu_hours`. Where the campaign takes longer, another job
-    goes on, of `jobs_at_most` in all. Guesses: `trial_hours`, how long trials take if none waits,
-    and the two of `pace_…`, what the nodes come to in that time: with fast models that is all.
+    Bounds for one job: `node_hours`, `gpu_hours`. If the campaign takes longer, another job
+    continues, with `jobs_at_most` in all. Guesses: `trial_hours`, how long trials take if none
+    waits, and `pace_…`, the hours of the nodes in that time; with fast models there is no more.
     """
 
     nodes: int
@@ -142,8 +142,8 @@ class AllocationEstimate(Record):
 class Estimate(Record):
     """What a launch may cost: trials, hours of run time, tokens by role.
 
-    Guesses: `trials` (from, to), and `cpu_hours` and `gpu_hours` if the most of these spend
-    their whole budgets. Bounds: `…_at_most`. `allocation` is None where no job drives.
+    Guesses: `trials` (from, to), and `cpu_hours` and `gpu_hours` if the larger number of trials
+    spend their whole budgets. Bounds: `…_at_most`. `allocation` is None if no job drives.
     """
 
     trials: tuple[int, int]
@@ -157,7 +157,7 @@ class Estimate(Record):
 
 
 def estimate(checked: LaunchPlan) -> Estimate:
-    """Return what a launch may cost. Asks no model, no Slurm, and touches nothing."""
+    """Return what a launch may cost. Asks neither a model nor Slurm, and writes nothing."""
     spec, ideas = checked.recipe.spec, checked.settings.ideas
     tried = checked.versions
     fixes, runs = tried.fixes, tried.runs
@@ -197,13 +197,13 @@ def _seconds(checked: LaunchPlan, pilots: int, on_steps: Sequence[int], full: in
 
 
 def _roles(checked: LaunchPlan) -> tuple[RoleEstimate, ...]:
-    """The roles that ask a model; recorded replies and the control arm cost nothing."""
+    """Return the estimates of the roles that ask a model; others ask none."""
     settings = checked.settings
     asking = [role for role, spec in _specs(checked).items() if _asks(spec)]
     if not asking:
         return ()
     weights = weigh(checked.recipe, settings, checked.steps)
-    asked = settings.ideas - drawn_of(settings.ideas, settings.control)  # the others are drawn
+    asked = settings.ideas - drawn_of(settings.ideas, settings.control)  # without the control arm's
     own = settings.model_copy(update={"ideas": asked})
     expected = calls(Expected(own, checked.steps, checked.versions))
     kinds, found = stages.kinds(), []
@@ -226,7 +226,7 @@ def _roles(checked: LaunchPlan) -> tuple[RoleEstimate, ...]:
 
 
 def calls(expected: Expected) -> tuple[Calls, ...]:
-    """Return the calls of all stages of a campaign."""
+    """Return the expected calls of all stages of a campaign."""
     return tuple(
         calls
         for stage in stages.stages()
@@ -256,7 +256,7 @@ def _allocation(checked: LaunchPlan, trial_s: float) -> AllocationEstimate | Non
 
 
 def idle(checked: LaunchPlan) -> str:
-    """Say what of the driving job's nodes is idle, and when; "" where nothing is to be said."""
+    """Return which of the controller job's nodes or GPUs are idle, and when; "" if none are."""
     gpus = checked.placement.site.controller.gpus
     nodes = nodes_of(checked.settings, _specs(checked))
     if not nodes:
@@ -267,7 +267,7 @@ def idle(checked: LaunchPlan) -> str:
         if inside:
             return f"{what}: no model is served on them, trials run there"
         if not gpus:
-            return ""  # it drives, and that is what it was asked for
+            return ""  # it only drives, as intended
         return f"{what}: no model is served on them, and trials queue elsewhere"
     if inside:
         return f"{what} serve models; trials run on what that leaves of them"
@@ -277,7 +277,7 @@ def idle(checked: LaunchPlan) -> str:
 
 
 def not_asked_for(checked: LaunchPlan) -> str:
-    """Say why the driving job asks for fewer nodes than `--nodes`; "" where it does not."""
+    """Return why the controller job asks for fewer nodes than `--nodes`; "" if it does not."""
     wanted, nodes = checked.settings.nodes, nodes_of(checked.settings, _specs(checked))
     if nodes == wanted:
         return ""
@@ -293,12 +293,12 @@ def _asks(spec: str) -> bool:
 
 
 def _serves(checked: LaunchPlan) -> bool:
-    """Whether any role's model is served by the campaign itself."""
+    """Return whether the campaign itself serves any role's model."""
     return any(parse_spec(spec).kind == "vllm" for spec in _specs(checked).values())
 
 
 def _specs(checked: LaunchPlan) -> dict[Role, str]:
-    """Which model each role asks; none for the control arm."""
+    """Return the SPEC of each role's model; empty for the control arm."""
     return (
         {}
         if checked.model_spec == "search"

@@ -1,4 +1,4 @@
-"""What a campaign has cost: tokens by role, experiments, serving. A fold over the journal."""
+"""Computes what a campaign has cost from its journal: tokens by role, experiments, serving."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from hpcscientist.records.findings import ResultRow, Verdict
 SECONDS_PER_HOUR = 3600.0
 
 Span = tuple[float, float]
-"""From when to when, in seconds since the epoch."""
+"""A start and an end, in seconds since the epoch."""
 
 
 class RoleTokens(Record):
-    """What one role has spent. `estimated`: of some replies the server gave no counts.
+    """The tokens of one role. `estimated`: for some replies the server gave no counts.
 
     `stages` holds the tokens of each stage, read and written, in the order of their first calls.
     """
@@ -44,10 +44,10 @@ class RoleTokens(Record):
 
 
 class Serving(Record):
-    """A time during which models were served. `gpus`: on all nodes together.
+    """A period in which models were served. `gpus` counts those of all nodes together.
 
-    `unended`: no event says when it ended, for it was killed, or serves still. Then it is
-    counted until the last event that its driver recorded, which is somewhat too little.
+    `unended`: no event records its end, because the driver was killed or is still serving. It then
+    counts until the last event of its driver, which is somewhat too short.
     """
 
     start: float
@@ -58,7 +58,7 @@ class Serving(Record):
 
 
 class Counted(Record):
-    """What was found. `confirmed`: how many of the improvements were, None where none was to be."""
+    """The numbers of findings. `confirmed`: confirmed improvements, None without confirmation."""
 
     findings: int
     improvements: int
@@ -66,7 +66,7 @@ class Counted(Record):
 
     @classmethod
     def of(cls, rows: Iterable[ResultRow], *, confirms: bool) -> Counted:
-        """Count what a table shows; `confirms`: whether improvements are to be confirmed."""
+        """Return the counts of a table's rows; `confirms`: the campaign confirms improvements."""
         found = [row for row in rows if row.finding is not None]
         improved = [row for row in found if row.finding is Verdict.IMPROVEMENT]
         held = sum(row.confirmed is True for row in improved)
@@ -78,10 +78,10 @@ class Counted(Record):
 
 
 class Spending(Record):
-    """What a campaign has cost. Hours of run time; of trials, those of reruns too.
+    """What a campaign has cost. Hours are run time; those of trials include reruns.
 
-    Those of serving are None where nothing was served, and too little where a serving is
-    `unended`. `busy`: the share of the time served in which a request was in flight.
+    Hours of serving are None if nothing was served, and too small if a period is `unended`.
+    `busy` is the share of the time served in which a request was in flight.
     """
 
     roles: tuple[RoleTokens, ...]
@@ -95,15 +95,15 @@ class Spending(Record):
 
     @property
     def tokens(self) -> int:
-        """All tokens, read and written."""
+        """The number of all tokens, read and written."""
         return sum(role.prompt + role.completion for role in self.roles)
 
 
 class CostLines:
-    """Of a journal that is read once, the lines that tell what was spent, for `spent`.
+    """A filter that keeps the lines that `spent` needs while a journal is read once.
 
-    A serving that nobody ended lasts until the last line before the next driver's first, so those
-    and the very last are kept too.
+    A period of serving without an end lasts until the last line before the next driver's first
+    line, so these lines and the very last one are kept too.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class CostLines:
         self._last = line
 
     def all(self) -> list[Line]:
-        """Return what is kept, once all lines were taken in."""
+        """Return the kept lines, after all lines were taken."""
         self._keep_last()
         return self._kept
 
@@ -131,11 +131,11 @@ class CostLines:
 
 
 def spent(lines: Sequence[Line], found: Counted) -> Spending:
-    """Return what a journal tells, beside what was found for it."""
+    """Return the spending from a journal's lines; `found` counts the findings."""
     served = servings(lines)
     ended = [line.event.report.usage for line in lines if isinstance(line.event, TrialEnded)]
     seconds = sum(part.end - part.start for part in served)
-    # A reply is journalled as it comes, so its line tells when.
+    # A reply is recorded as it arrives, so the time of its line is the end of its request.
     requests = (
         (line.t - line.event.latency_s, line.t)
         for line in lines
@@ -156,13 +156,13 @@ def spent(lines: Sequence[Line], found: Counted) -> Spending:
 
 
 def _hours(held: Sequence[tuple[Serving, int]]) -> float | None:
-    """Hours of what was held, as many as it was of it; None if nothing was."""
+    """Return the hours of (period, nodes or GPUs) pairs; None if there are none."""
     seconds = sum((part.end - part.start) * count for part, count in held)
     return seconds / SECONDS_PER_HOUR if held else None
 
 
 def tokens_by_role(lines: Iterable[Line]) -> tuple[RoleTokens, ...]:
-    """Return what each role has spent, in the order in which they first asked."""
+    """Return the tokens of each role, in the order of their first calls."""
     found: dict[str, RoleTokens] = {}
     for line in lines:
         event = line.event
@@ -186,10 +186,10 @@ def tokens_by_role(lines: Iterable[Line]) -> tuple[RoleTokens, ...]:
 
 
 def servings(lines: Sequence[Line]) -> list[Serving]:
-    """Return the times during which models were served.
+    """Return the periods in which models were served.
 
-    One that nobody ended is counted until the last event before the next driver's first, or
-    until the journal's last: it was killed, or it still serves.
+    A period without an end (the driver was killed, or is still serving) counts until the last
+    event before the next driver's first, or until the journal's last event.
     """
     found: list[Serving] = []
     open_: PlaneStarted | None = None
@@ -247,16 +247,17 @@ def overlap(served: Iterable[Span], requests: Iterable[Span]) -> float:
 
 
 def read(paths: RunPaths, found: Counted | None = None) -> Spending:
-    """Return what the campaign in a run directory has cost up to now.
+    """Return what the campaign in a run directory has cost so far.
 
-    `found`: what for; None: as the journal's values tell. Raises RunDirectoryError and RecipeError.
+    `found` counts the findings; None computes them from the journal. Raises RunDirectoryError and
+    RecipeError.
     """
     lines = journal.read_lines(paths.journal)
     return spent(lines, found or count(paths, fold(line.event for line in lines)))
 
 
 def count(paths: RunPaths, state: CampaignState) -> Counted:
-    """Count findings, improvements on the baseline among them, by the values in the journal."""
+    """Return the numbers of findings, improvements and confirmations, from the journal's values."""
     config = frozen.read(paths)
     spec, settings = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec, config.settings
     judged = judge(state, spec.objective, settings, seeds=spec.seeds)

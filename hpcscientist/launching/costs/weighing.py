@@ -1,4 +1,4 @@
-"""How long a campaign's prompts are: the real ones are made for a model that only weighs them."""
+"""Measures the lengths of a campaign's prompts: renders them for a model that only measures."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from hpcscientist.records.literature import (
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
 
-# What a line of feedback has beside title and summary: id, effect, interval, p-value.
+# Characters of a feedback line beside title and summary: id, effect, interval, p-value.
 _BESIDE = 100
 _ABSTRACT, _FORMULA = 1500, 120  # characters
 
 
 @dataclass(slots=True)
 class _Scales:
-    """A model that refuses every request after noting how long its prompt is.
+    """A model that notes the length of each prompt and then refuses the request.
 
-    `answers` are the replies, by kind of call, without which a later one would not be made.
+    `answers` are replies, by kind of call, that it gives so that later calls are made.
     """
 
     name: str = "scales"
@@ -70,9 +70,9 @@ class _Scales:
 def weigh(recipe: Recipe, settings: Settings, applied: Collection[str] = ()) -> dict[str, int]:
     """Return about how many tokens the prompt of each kind of call has, midway through a campaign.
 
-    `applied` are the optional stages that it has. Tokens are estimated from characters. A
-    proposal's prompt grows with what was tried before it: it is rendered with as many earlier ideas
-    as the average proposal is shown. Papers are taken to be as long as abstracts are.
+    `applied` are the campaign's optional stages. Tokens are estimated from characters. A proposal's
+    prompt grows with the earlier ideas: it is rendered with as many as an average proposal shows.
+    Papers are assumed to be as long as abstracts.
     """
     scales, shown = _Scales(), _sample_proposal(recipe)
     idea = _idea(shown, settings, scales.name)
@@ -88,7 +88,7 @@ def weigh(recipe: Recipe, settings: Settings, applied: Collection[str] = ()) -> 
         for stage in stages():
             if not stage.optional or stage.name in applied:
                 scales.answers = dict(stage.answers(sample))
-                with contextlib.suppress(ReplyError):  # by then it is weighed
+                with contextlib.suppress(ReplyError):  # by then the prompt is measured
                     await stage.weigh(stage.open(means), sample)
 
     asyncio.run(ask())
@@ -96,7 +96,7 @@ def weigh(recipe: Recipe, settings: Settings, applied: Collection[str] = ()) -> 
 
 
 def _sample_proposal(recipe: Recipe) -> Proposal:
-    """A proposal as long as the recipe's seed ideas are on average."""
+    """Return a proposal as long as the recipe's seed ideas on average."""
     seeds = recipe.seed_ideas
 
     def text(name: str, size: int) -> str:
@@ -141,14 +141,14 @@ def _task(idea: Idea, settings: Settings, sample: Proposal) -> ProposalTask:
 
 
 def mean_shown(ideas: int, most: int) -> float:
-    """Return how many earlier ideas a proposal is shown on average, if at most `most` are."""
+    """Return how many earlier ideas an average proposal shows, if it shows at most `most`."""
     growing = min(ideas, most)
     return (growing * (growing - 1) / 2 + (ideas - growing) * most) / ideas
 
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """A library that finds as many papers as it is asked for, each as long as papers are."""
+    """A library that finds as many papers as requested, each of realistic length."""
 
     fingerprint: str = ""
 
@@ -156,7 +156,7 @@ class _Library:
         return 1
 
     def search(self, query: str, limit: int = 10, by: SearchBy = "both") -> tuple[Hit, ...]:
-        """Return papers that differ in their ids alone."""
+        """Return papers that differ only in their ids."""
         return tuple(
             Hit(
                 paper_id=f"title:{number}",
@@ -170,11 +170,11 @@ class _Library:
         )
 
     def paper(self, paper_id: str) -> Paper | None:
-        """Return nothing: no paper's text is shown."""
+        """Return None: prompts show no paper's full text."""
         return None
 
     def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
-        """Return formulas that differ in their ids alone."""
+        """Return formulas that differ only in their ids."""
         formula = Formula(text=filler(_FORMULA), context=filler(SUMMARY_SIZE))
         return tuple(
             FormulaHit(
@@ -187,5 +187,5 @@ class _Library:
         )
 
     def symbols(self, query: str, limit: int = 10) -> tuple[SymbolHit, ...]:
-        """Return nothing: it holds no code."""
+        """Return nothing: the library holds no code."""
         return ()

@@ -1,1 +1,1 @@
-"""A Slurm job that drives a campaign: submitted, followed, and continued by the next."""
+"""Campaigns driven by a Slurm job: submit the job, follow it, cancel it, continue the chain."""

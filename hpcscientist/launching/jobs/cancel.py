@@ -1,4 +1,4 @@
-"""Stopping a campaign from outside, and leaving nothing behind."""
+"""Stops a campaign from another process, with all its jobs and processes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from hpcscientist.history.lock import STALE_S, DriverLock, read_holder
 from hpcscientist.history.status import read_state
 from hpcscientist.launching.jobs.dispatch import open_slurm
 
-# Seconds: how long a driver may take to see the request, and to stop its own processes.
+# Seconds that a driver may take to see the request, and to stop its own processes.
 WAIT_S = STALE_S + 30.0
-# On Slurm, besides: it waits so long for the trials it gave up (the backend's patience), and
-# then for the end of whatever is left (the sweep's). Around both it calls so many commands, and
-# each may be silent for as long as the site profile allows.
+# On Slurm it also waits for the trials that it gave up (the backend's patience), and then for the
+# end of whatever is left (the sweep's). Around both it calls this many commands, and each may be
+# silent for as long as the site profile allows.
 _STOPPING_S = 90.0
 _COMMANDS = 4
 POLL_S = 0.1
-TOLD_AFTER_S = 3.0  # a wait that is longer is explained
-AWAKE_S = 10.0  # for a driver that was let go on to be seen to move; then it is killed
+TOLD_AFTER_S = 3.0  # a longer wait is explained to the user
+AWAKE_S = 10.0  # a continued driver that does not react within this time is killed
 
 Wait = Callable[[float], object]
 Tell = Callable[[str], object]
@@ -50,21 +50,22 @@ def cancel(
     clock: Callable[[], float] = time.monotonic,
     tell: Tell = lambda text: None,
 ) -> bool:
-    """Stop the driver, wherever it runs, and whatever trials are left; True if any was alive.
+    """Stop the driver, wherever it runs, and all remaining trials; return whether any was alive.
 
-    A driver on this host gets SIGTERM; one elsewhere reads the request file. One here that was
-    stopped (SIGSTOP) is let go on first, and killed if it still does not move. `tell` is told what
-    is waited for, and what is done about it. Returns when nothing of the campaign runs on this host
-    any more, and nothing of it is in Slurm's queue.
-    Raises RunDirectoryError for a folder that is no run directory, CampaignBusy when the
-    driver does not let go within `patience_s`, SchedulerSilent when Slurm does not answer: then
-    the request stands, and a driver that can read it stops.
+    A driver on this host gets SIGTERM; a driver elsewhere reads the request file. A suspended
+    driver (SIGSTOP) on this host is continued first, and killed if it still does not react. `tell`
+    gets what this waits for, and what it does about it. Returns once no process of the campaign
+    runs on this host and no job of it is in Slurm's queue.
+
+    Raises RunDirectoryError for a folder that is not a run directory, CampaignBusy when the driver
+    does not release its lock within `patience_s`, and SchedulerSilent when Slurm does not answer:
+    the request then stays, and a driver that can read it stops.
     """
     launched = _end_launch(paths, wait, clock, tell)
     if not paths.campaign.is_file():
         if launched is not None:
             return launched
-        read_state(paths)  # which says what is missing
+        read_state(paths)  # raises an error that names what is missing
     config = frozen.read(paths)
     slurm = open_slurm(config) if config.backend == "slurm" else None
     holder = read_holder(paths.lock)
@@ -72,23 +73,23 @@ def cancel(
     if slurm is not None or alive:
         paths.cancel_request.touch()
     if slurm is not None:
-        _cancel_waiting(slurm, config)  # or a continuation starts as the driver ends
+        _cancel_waiting(slurm, config)  # or a continuation starts when the driver ends
     if holder is not None and alive:
         if holder["local"]:
-            with contextlib.suppress(ProcessLookupError):  # it ended just now
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(holder["pid"], signal.SIGTERM)
         _Waiting(paths, patience_s(config), wait, clock, tell).until_released()
     swept = 0
     if slurm is not None:
         swept = sweep_jobs(slurm, config.campaign_id, wait=wait)
-        # A controller that began just now, and was ended.
+        # A controller may have started just before the sweep ended it.
         _Waiting(paths, patience_s(config), wait, clock, tell).until_released()
-    # Nobody drives: hold the campaign while sweeping, so that nobody takes it up meanwhile.
+    # No driver is left: hold the lock while sweeping, so that no new driver starts meanwhile.
     lock = DriverLock(paths.lock)
     try:
         if slurm is not None:
             swept += sweep_jobs(slurm, config.campaign_id, wait=wait)
-            if paths.submission.is_dir():  # or a resume takes those arrays for cancelled by others
+            if paths.submission.is_dir():  # or a resume would think that others cancelled them
                 folders.empty(paths.submission)
             waiting.write(paths, {})
         sweep(paths)
@@ -101,17 +102,17 @@ def cancel(
 
 
 def _end_launch(paths: RunPaths, wait: Wait, clock: Callable[[], float], tell: Tell) -> bool | None:
-    """End a launch that has not begun its campaign, or clear up after one that was killed.
+    """End a launch that has not started its campaign yet, or clean up after one that was killed.
 
-    Returns whether it was alive; None where there is none. Raises CampaignBusy where it does not
-    end, as one on another host.
+    Returns whether the launch was alive; None if there is none. Raises CampaignBusy if it does not
+    end, for example because it runs on another host.
     """
     holder = read_holder(paths.launching)
     if paths.campaign.exists() or holder is None:
         return None
     if alive := bool(holder["alive"]):
         if holder["local"]:
-            with contextlib.suppress(ProcessLookupError):  # it ended just now
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(holder["pid"], signal.SIGTERM)
         _Waiting(paths, WAIT_S, wait, clock, tell, paths.launching).until_released()
     if stale_launch.are_there(paths):
@@ -122,14 +123,14 @@ def _end_launch(paths: RunPaths, wait: Wait, clock: Callable[[], float], tell: T
 
 
 def _cancel_waiting(slurm: Slurm, config: CampaignConfig) -> None:
-    """Cancel the controllers that have not started. The sweep comes after, so silence is none."""
+    """Cancel the controllers that have not started; a sweep follows, so Slurm's silence is fine."""
     with contextlib.suppress(SchedulerSilent):
         rows = controller_job.live(slurm, config.campaign_id)
         cancel_jobs(slurm, controller_job.waiting(rows))
 
 
 def patience_s(config: CampaignConfig) -> float:
-    """Return how long a driver that is asked to stop may take, in seconds."""
+    """Return how many seconds a driver may take to stop after a request."""
     if config.backend != "slurm":
         return WAIT_S
     return WAIT_S + _STOPPING_S + PATIENCE_S + _COMMANDS * config.site.watch.command_s
@@ -137,7 +138,7 @@ def patience_s(config: CampaignConfig) -> float:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Waits until nobody drives a campaign, or holds another of its locks (`held`)."""
+    """A wait until no process holds a campaign's driver lock, or another of its locks (`held`)."""
 
     paths: RunPaths
     limit_s: float
@@ -149,7 +150,7 @@ class _Waiting:
     told: bool = False
 
     def until_released(self) -> None:
-        """Wait; a driver here that stands still is ended. Raises CampaignBusy."""
+        """Wait, and wake or kill a suspended driver on this host. Raises CampaignBusy."""
         begun = self.clock()
         while (holder := read_holder(self.held or self.paths.lock)) is not None and holder["alive"]:
             waited = self.clock() - begun
@@ -166,7 +167,7 @@ class _Waiting:
             self.wait(POLL_S if holder["local"] else 10 * POLL_S)
 
     def _wake(self, holder: Mapping[str, Any], who: str) -> None:
-        """Let a driver go on that somebody stopped: it then sees our request to end."""
+        """Continue a suspended driver so that it sees the request to end; later kill it."""
         if self.woken_at is None:
             self.woken_at = self.clock()
             self.tell(f"{who} was stopped (SIGSTOP, or by a debugger); it continues now, to end")

@@ -1,11 +1,10 @@
-"""What runs in the controller job: it drives the campaign, and sees to its own continuation.
+"""Runs in the controller job: drives the campaign, and keeps a continuation in the queue.
 
-The continuation is a second job that waits for this one's end, whatever that is. It is in the
-queue before this job waits for anything, so that a job lost at any time is continued. It is
-cancelled where there is nothing to go on with: the campaign has ended, has failed, or was
-cancelled, or another driver is alive and stays so. Where this job ends otherwise (time limit,
-preemption, killed outright) it starts by itself, waits until the dead driver's heartbeat is
-stale, and resumes.
+The continuation is a second job that waits for the end of this one, whatever ends it. It is in
+the queue before this job waits for anything, so that a job lost at any time is continued. This job
+cancels it if there is nothing to continue: the campaign has ended, failed or was cancelled, or
+another driver is alive and stays alive. If this job ends in another way (time limit, preemption,
+killed), the continuation starts, waits until the dead driver's heartbeat is stale, and resumes.
 """
 
 from __future__ import annotations
@@ -56,23 +55,24 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 
-# The chain of controller jobs, and when it is stopped. Pure.
+# The chain of controller jobs, and when it stops. Pure functions.
 #
-# Each job that drives a campaign is a link; its continuation is the next. A campaign whose jobs
-# fail or are killed link after link, and bring nothing new, only burns an allocation, so the
-# chain ends then. Jobs that were stopped in an orderly way are none of these: a training or the
-# queue may well take longer than several of them.
+# Each job that drives a campaign is a link; its continuation is the next link. If one job after
+# another fails or is killed without new results, the campaign only burns its allocation, so the
+# chain ends. Jobs that stopped in an orderly way do not count: training or the queue may take
+# longer than several jobs.
 
-# So many links in a row that failed, or ended without a word, and brought nothing new, are the
-# last. One that its time limit or preemption stopped (a DriverStopped that is not failed) is not
-# fruitless, whatever it brought; `controller.max_links` bounds those.
+# The chain ends after this many fruitless links in a row: links that failed, or disappeared, and
+# brought nothing new. A link that its time limit or preemption stopped (a DriverStopped that is
+# not failed) is never fruitless; `controller.max_links` bounds those.
 FRUITLESS_LINKS = 3
 _PROGRESS = (ReplyRecorded, IdeaProposed, AttemptWritten, TrialEnded, IdeaEnded, CampaignEnded)
 
 
 class Chain(Record):
-    """How far the chain has come. `links`: jobs that drove; `fruitless`: the last of them that
-    were fruitless, as seen when the next began; `progress`: what the journal held then."""
+    """The progress of the chain. `links` counts the jobs that drove; `fruitless` the last links in
+    a row that were fruitless, as seen when the next began; `progress` the journal's progress then.
+    """
 
     job_id: str = ""
     links: int = 0
@@ -81,9 +81,9 @@ class Chain(Record):
 
 
 def progress(events: Iterable[Event]) -> int:
-    """Count the events that show that a link was not fruitless.
+    """Return the number of events that show that a link was not fruitless.
 
-    A run of a trial counts once, for each driver that takes it over records its start anew.
+    A run of a trial counts once: each driver that takes it over records its start again.
     """
     count, runs = 0, set()
     for event in events:
@@ -97,9 +97,9 @@ def progress(events: Iterable[Event]) -> int:
 
 
 def advance(chain: Chain, job_id: str, reached: int) -> Chain:
-    """Return the chain with a job added that finds so much progress in the journal.
+    """Return the chain with a job added; `reached` is the progress that it finds in the journal.
 
-    A job that Slurm started again is the same link.
+    A job that Slurm restarted is the same link.
     """
     if job_id == chain.job_id:
         return chain
@@ -108,7 +108,7 @@ def advance(chain: Chain, job_id: str, reached: int) -> Chain:
 
 
 def why_stop(chain: Chain, max_links: int) -> str | None:
-    """Say why the last link must not drive; None where it may."""
+    """Return why the last link must not drive; None if it may."""
     if chain.fruitless >= FRUITLESS_LINKS:
         return f"{chain.fruitless} controller jobs in a row brought nothing new"
     if chain.links > max_links:
@@ -116,44 +116,44 @@ def why_stop(chain: Chain, max_links: int) -> str | None:
     return None
 
 
-# Exactly one continuation in the queue while a controller job drives, and none afterwards.
+# While a controller job drives, exactly one continuation is in the queue; afterwards none.
 
-# Seconds: after a refusal or silence; between looks whether somebody has cancelled it; how long
-# Slurm may stay silent when it is to be cancelled.
+# Seconds: before a new try after a refusal or silence; between checks that nobody has cancelled
+# the continuation; how long Slurm may stay silent when the continuation is to be cancelled.
 RETRY_S, LOOK_S, PATIENCE_S = 60.0, 900.0, 120.0
 _PAUSE_S = 5.0
 
 
 class Succession:
-    """The continuation of job `own`. Slurm's silence is never an error here: it is asked again."""
+    """The continuation of job `own`. If Slurm does not answer, this asks again and never raises."""
 
     def __init__(
         self, paths: RunPaths, slurm: Slurm, job: ControllerJob, own: str, tell: Tell
     ) -> None:
         self._paths, self._slurm, self._job = paths, slurm, job
         self._own, self._tell = own, tell
-        # As it is now: the driver soon forgets the key of its model's endpoint.
+        # A copy: the driver soon removes the key of its model's endpoint from its environment.
         self._environment = dict(os.environ)
         self._known = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True, name="succession")
 
     def open(self) -> None:
-        """Have a continuation in the queue from now on.
+        """Keep a continuation in the queue from now on.
 
-        The first try is made before this returns, so that it comes before any array of the
-        campaign fills the user's share of the queue.
+        The first try happens before this returns, and so before any array of the campaign fills
+        the user's share of the queue.
         """
         self._ensure()
         if not self._thread.is_alive():
             self._thread.start()
 
     def leave(self) -> None:
-        """Let the continuation start when this job has ended."""
+        """Keep the continuation, which starts when this job has ended."""
         self._stop.set()
 
     def cancel(self) -> None:
-        """Leave no continuation in the queue. One that Slurm's silence spares ends by itself."""
+        """Cancel the continuation. If Slurm does not answer, the continuation ends by itself."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -189,7 +189,7 @@ class Succession:
             return
         if job_id != self._known:
             self._known = job_id
-            self._tell(f"job {job_id} goes on after this one")
+            self._tell(f"job {job_id} continues after this one")
 
 
 # Longer than a dead driver's heartbeat can look alive.
@@ -208,7 +208,7 @@ def control(
     """Drive a campaign within job `own` and return its final state.
 
     Raises Interrupted when stopped by a signal or by `hpcsci cancel`, CampaignBusy when
-    another driver is alive and stays so, or what stopped the loop.
+    another driver stays alive, or what stopped the loop.
     """
     config = frozen.read(paths)
     succession = Succession(paths, open_slurm(config), job_of(paths, config), own, tell)
@@ -219,7 +219,7 @@ def control(
         if link.count(config.site.controller.max_links):
             succession.open()
         state = _when_free(lambda: drive(paths, link.watch(observe), tell, own), link)
-    except (Interrupted, PlaneLost):  # the next job goes on, with a plane of its own
+    except (Interrupted, PlaneLost):  # the next job continues, with its own model servers
         if paths.cancel_request.exists():
             succession.cancel()
         else:
@@ -227,10 +227,10 @@ def control(
         raise
     except CampaignBusy:
         if link.drives:
-            succession.leave()  # it is the continuation of who took the campaign from us
+            succession.leave()  # it is now the continuation of the driver that took over
         else:
-            # Or it would wait for the same driver. If that one has counted on it, it has
-            # another submitted when it next looks.
+            # Otherwise it would wait for the same driver. If that driver relies on this
+            # continuation, it submits another one when it next checks.
             link.discount()
             succession.cancel()
         raise
@@ -238,7 +238,7 @@ def control(
         succession.cancel()
         raise
     except KeyboardInterrupt:
-        # Told to stop while it waited for the last driver's end.
+        # A signal came while this job waited for the last driver's end.
         link.discount()
         if paths.cancel_request.exists():
             succession.cancel()
@@ -251,7 +251,7 @@ def control(
 
 @dataclass(slots=True)
 class _Link:
-    """This job as a link of the chain. `drives` from the moment the driver's lock is ours."""
+    """This job as a link of the chain. `drives` is true once this job holds the driver's lock."""
 
     paths: RunPaths
     own: str
@@ -260,10 +260,10 @@ class _Link:
     _before: Chain | None = None
 
     def count(self, max_links: int) -> bool:
-        """Count this job; False where the campaign has ended, and nothing is to be continued.
+        """Count this job; return False if the campaign has ended and needs no continuation.
 
-        It counts before it has a continuation, so that jobs which never come to drive do not
-        follow each other for ever. Raises CampaignError when the chain must end here.
+        The job is counted before it has a continuation, so that jobs that never drive do not
+        follow each other forever. Raises CampaignError when the chain must end here.
         """
         events = journal.read(self.paths.journal)
         if any(event.type == "campaign_ended" for event in events):
@@ -279,13 +279,13 @@ class _Link:
         return True
 
     def discount(self) -> None:
-        """Take the count back: this job ends in an orderly way, and there was nothing to drive."""
+        """Undo the count: this job ends in an orderly way and had nothing to drive."""
         if self._before is not None and not self.drives:
-            with contextlib.suppress(RunDirectoryError):  # one too many does no harm
+            with contextlib.suppress(RunDirectoryError):  # one link too many does no harm
                 self._write(self._before)
 
     def watch(self, observe: Observer) -> Observer:
-        """Wrap an observer, to learn when this job drives."""
+        """Return an observer that also notes when this job starts to drive."""
 
         def watched(event: Event, state: CampaignState) -> None:
             self.drives = self.drives or isinstance(event, DriverStarted)
@@ -306,14 +306,14 @@ class _Link:
         try:
             return Chain.model_validate_json(read_regular(self.paths.chain))
         except (OSError, ValueError):
-            return Chain()  # the first link; or damaged, and then a fresh count does no harm
+            return Chain()  # the first link; or a damaged file, then a new count does no harm
 
 
 def _when_free(attempt: Callable[[], T], link: _Link) -> T:
-    """Do what needs the driver's lock, once a dead driver's heartbeat is stale.
+    """Run an attempt that needs the driver's lock, again until a dead driver's heartbeat is stale.
 
-    Raises CampaignBusy when somebody lives, or has taken the campaign from us; Interrupted when
-    `hpcsci cancel` comes meanwhile, for that waits for the same driver.
+    Raises CampaignBusy when another driver is alive or took the campaign over, and Interrupted
+    when `hpcsci cancel` comes meanwhile, because that waits for the same driver.
     """
     until = time.monotonic() + QUEUE_PATIENCE_S
     while True:
@@ -335,7 +335,8 @@ def _record_end(paths: RunPaths, reason: str) -> None:
             text = f"{reason}, so no further one was submitted"
             book.record(NoteTaken(name=f"chain stopped/{lock.generation}", text=text))
             why = f"{reason}; {_fix(paths)}"
-            # What its drivers left in the queue nobody has stopped; steps ended with their jobs.
+            # Nobody has stopped the jobs that its drivers left in the queue; job steps have ended
+            # with their jobs.
             goes_on = not frozen.read(paths).settings.serving.trials_inside
             stopped = DriverStopped(
                 generation=lock.generation, reason=why, failed=True, lets_go=goes_on

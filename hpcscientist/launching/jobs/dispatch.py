@@ -1,4 +1,4 @@
-"""From a login node: submitting the job that drives a campaign, or finding it in the queue."""
+"""Runs on a login node: submits the job that drives a campaign, or finds it in the queue."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _PAUSE_S = 5.0
 
 
 def is_controlled(config: CampaignConfig) -> bool:
-    """Tell whether a job drives this campaign, and not whoever runs `hpcsci resume`."""
+    """Return whether a Slurm job drives this campaign, instead of the `hpcsci resume` process."""
     return config.backend == "slurm" and config.settings.nodes > 0
 
 
 def open_slurm(config: CampaignConfig) -> Slurm:
-    """Slurm as this campaign's site profile says it is to be called."""
+    """Return the Slurm commands, as this campaign's site profile configures them."""
     return Slurm.of(config.site)
 
 
 def nodes_of(settings: Settings, specs: Mapping[Role, str]) -> int:
-    """Return how many nodes the job that drives a campaign asks for; 0 where no job drives.
+    """Return how many nodes the job that drives a campaign asks for; 0 if no job drives it.
 
-    To drive takes one. The job holds all of `--nodes` only where it serves models, or runs trials
-    inside: nodes that it held otherwise would be idle, and its own trials might wait for them.
+    Driving takes one node. The job holds all of `--nodes` only if it serves models or runs trials
+    inside: otherwise the other nodes would be idle, and its own trials might wait for them.
     """
     from hpcscientist.models.open import parse_spec  # noqa: PLC0415 (`status` needs none of it)
 
@@ -45,13 +45,13 @@ def nodes_of(settings: Settings, specs: Mapping[Role, str]) -> int:
 
 
 def job_of(paths: RunPaths, config: CampaignConfig) -> ControllerJob:
-    """The controller job of a campaign."""
+    """Return the controller job of a campaign."""
     nodes = nodes_of(config.settings, config.role_specs)
     return make_job(paths, config.campaign_id, nodes, config.site)
 
 
 def make_job(paths: RunPaths, campaign_id: str, nodes: int, site: Site) -> ControllerJob:
-    """The controller job of a campaign that need not exist yet."""
+    """Return the controller job of a campaign, which may not exist yet."""
     return ControllerJob(
         campaign_id=campaign_id,
         run_dir=paths.root,
@@ -71,9 +71,9 @@ def dispatch(
 ) -> tuple[str, bool]:
     """Return the id of the job that drives the campaign, and whether it was submitted just now.
 
-    A fresh job begins a fresh chain: what had stopped the last one has been looked at. Slurm's
-    silence is waited out for a while. Raises SchedulerSilent when it is not known whether a job
-    was made, SchedulerRefused when Slurm will not have it.
+    A new job begins a new chain: the user has looked at what stopped the last one. If Slurm does
+    not answer, this tries again for a while. Raises SchedulerSilent when it is unknown whether a
+    job was created, and SchedulerRefused when Slurm refuses the job.
     """
     until = time.monotonic() + PATIENCE_S
     said = False

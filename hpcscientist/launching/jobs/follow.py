@@ -1,7 +1,7 @@
-"""Following a campaign that a job drives, from a login node, at next to no cost.
+"""Follows a campaign that a Slurm job drives, from a login node, at very low cost.
 
-The journal is looked at every second and only what was appended is read; Slurm is asked
-rarely, for the queue alone says whether there is still somebody to wait for.
+It looks at the journal every second and reads only what was appended. It asks Slurm rarely: the
+queue only shows whether a controller still exists.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from hpcscientist.records.events import DriverStarted, DriverStopped, Event
 from hpcscientist.system import plugins
 
 POLL_S = 1.0
-# Slurm is asked this often while the job waits at first, in between, and once it drives.
+# The first pause between two questions to Slurm, and the longest.
 ASK_FIRST_S, ASK_S = 5.0, 30.0
-# After a stop, and before an empty queue is believed: files may show later than the queue.
+# After a stop, and before an empty queue is trusted: files may appear later than the queue's news.
 SETTLE_S = 3.0
 _LOG_BYTES = 2000
 
 
 @dataclass
 class Follower:
-    """Follows one campaign. `tell` says what no event says: where the job stands in the queue."""
+    """A follower of one campaign. `tell` gets what no event says: the job's state in the queue."""
 
     paths: RunPaths
     observe: Observer
@@ -59,19 +59,19 @@ class Follower:
 
     @property
     def state(self) -> CampaignState:
-        """The campaign as far as the journal was read."""
+        """The campaign's state, as far as the journal was read."""
         return self._tail.state
 
     def catch_up(self) -> CampaignState:
-        """Read what the journal holds already, without telling anybody; return the state."""
+        """Read the existing journal without notifying the observer; return the state."""
         self._tail.read()
         return self.state
 
     def follow(self, slurm: Slurm, campaign_id: str, job_id: str) -> CampaignState:
         """Follow until the campaign has ended; return its state.
 
-        Raises Interrupted when it was stopped and nobody goes on, CampaignError when it
-        failed, or when its job has gone without a word.
+        Raises Interrupted when it was stopped and no job continues it, and CampaignError when it
+        failed or when its job disappeared without recording an end.
         """
         queue = _Queue(slurm, campaign_id, self.clock)
         while not self._read_events(queue):
@@ -89,7 +89,7 @@ class Follower:
         return self.state
 
     def _read_events(self, queue: _Queue) -> bool:
-        """Show new events; tell whether the campaign has ended."""
+        """Notify the observer of new events; return whether the campaign has ended."""
 
         def on_event(event: Event) -> None:
             if isinstance(event, DriverStopped):
@@ -108,27 +108,30 @@ class Follower:
         self._said = text
 
     def _verdict(self, job_id: str, sacct: str) -> Exception:
-        """Nobody drives and nobody will: say why. `sacct`: what tells more."""
+        """Return the error for a campaign that no job drives or will drive.
+
+        `sacct` is a command that shows more.
+        """
         if self._stopped is not None:
             kind = CampaignError if self._stopped.failed else Interrupted
             return kind(self._stopped.reason)
         log = self.paths.controller_log(job_id)
         printed = read_tail(log, _LOG_BYTES).strip()
         missing = (
-            f"{log}: is not there, though Slurm makes it as a job starts: compute nodes may not "
-            "see this folder; `hpcsci doctor --run-dir DIR` tries one that they may see"
+            f"{log}: does not exist, though Slurm creates it when a job starts: compute nodes may "
+            "not see this folder; `hpcsci doctor --run-dir DIR` tests a folder"
         )
         nothing = f"{log}: is empty" if log.exists() else missing
         self.tell(f"the last lines of {log}:\n{printed}" if printed else nothing)
         return CampaignError(
             f"controller job {job_id} is gone, and the campaign has not ended; fix what the log "
-            f"above or `{sacct}` names, and run `hpcsci resume {self.paths.root}` (with "
-            "--site FILE where the site profile was to blame)"
+            f"above or `{sacct}` shows, and run `hpcsci resume {self.paths.root}` (with "
+            "--site FILE if the site profile was wrong)"
         )
 
 
 class _Queue:
-    """The campaign's controllers in the queue, asked for as rarely as will do."""
+    """The campaign's controllers in the queue; asks Slurm as rarely as possible."""
 
     def __init__(self, slurm: Slurm, campaign_id: str, clock: Callable[[], float]) -> None:
         self._slurm, self._campaign_id, self._clock = slurm, campaign_id, clock
@@ -139,15 +142,15 @@ class _Queue:
 
     @property
     def empty_twice(self) -> bool:
-        """Whether the last two answers, a while apart, showed no controller."""
+        """Whether the last two answers, some seconds apart, showed no controller."""
         return self._empty >= 2
 
     def ask_in(self, seconds: float) -> None:
-        """Ask again soon."""
+        """Ask again after this many seconds at the latest."""
         self._next = min(self._next, self._clock() + seconds)
 
     def ask(self) -> list[QueueRow] | None:
-        """Return the controllers, the one that matters first; None where it is not time yet."""
+        """Return the controllers in the order of `in_order`; None if it is not yet time to ask."""
         if self._clock() < self._next:
             return None
         self.said = ""
@@ -164,11 +167,11 @@ class _Queue:
         return rows
 
 
-# Having a campaign driven by a job, and following that from elsewhere.
+# Submitting the job that drives a campaign, and following it.
 
 
 class Detached(Interrupted):
-    """Whoever followed has gone; the campaign goes on."""
+    """The user stopped following; the campaign continues."""
 
 
 def drive_by_job(
@@ -177,29 +180,29 @@ def drive_by_job(
     tell: Tell,
     detach: Callable[[str], None] | None = None,
 ) -> CampaignState:
-    """Have a campaign driven by a job and follow that to its end.
+    """Drive a campaign by a Slurm job, and follow it to its end; return its state.
 
-    With `detach` it is left alone once the job is there, and `detach` is told the job's id; the
-    state is then that of before. Raises Detached on Ctrl-C, and what `dispatch` and
+    `detach` is called with the job's id once the job exists; this function then returns at once,
+    with the state before the job. Raises Detached on Ctrl-C, and what `dispatch` and
     `Follower.follow` raise.
     """
     follower = Follower(paths, observe, tell)
-    # Before the job is submitted: what is in the journal already is no news of that job.
+    # Before the job is submitted: events that are already in the journal are not news of that job.
     if follower.catch_up().ended:
         return follower.state
     config = frozen.read(paths)
     plugins.require(config.plugins)
     slurm = open_slurm(config)
-    left = "interrupted; if its job was submitted by then, the campaign goes on"
+    left = "interrupted; if its job was already submitted, the campaign continues"
     try:
         job_id, fresh = dispatch(paths, config, slurm, tell)
-        left = "detached, and the campaign goes on"
+        left = "detached, and the campaign continues"
         if detach is not None:
             detach(job_id)
             tell(f"job {job_id} drives the campaign; {_commands(paths)}")
             return follower.state
         tell(f"job {job_id} {'drives the campaign' if fresh else 'drives this campaign already'}")
-        tell("Ctrl-C stops following; the campaign goes on")
+        tell("Ctrl-C stops following; the campaign continues")
         return follower.follow(slurm, config.campaign_id, job_id)
     except KeyboardInterrupt as error:
         raise Detached(f"{left}; {_commands(paths)}") from error
@@ -208,6 +211,6 @@ def drive_by_job(
 def _commands(paths: RunPaths) -> str:
     where = shlex.quote(str(paths.root))
     return (
-        f"follow it: `hpcsci resume {where}`, look: `hpcsci status {where}`, "
+        f"follow it: `hpcsci resume {where}`, look at it: `hpcsci status {where}`, "
         f"stop it: `hpcsci cancel {where}`"
     )

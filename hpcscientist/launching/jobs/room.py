@@ -1,4 +1,4 @@
-"""Whether the job that drives a campaign leaves room for trials that queue beside it."""
+"""Checks that the job that drives a campaign leaves nodes for trials that queue beside it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hpcscientist.models.serving.fitting.gpus import parse_gres
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import Site
 
-# A row for each node of each partition: node, partition, whether it is the default, whether jobs
-# share nodes there, CPUs, MiB, generic resources.
+# One row per node and partition: node, partition, the same with * for the default partition,
+# whether jobs share nodes there, CPUs, MiB, generic resources.
 _SINFO = "--format=%N|%R|%P|%h|%c|%m|%G"
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a job needs of a node. CPUs, MiB (0: not asked for), GPUs."""
+    """What a job needs of a node: CPUs, MiB (0 if not requested), GPUs."""
 
     cpus: int
     memory_mb: int
@@ -27,7 +27,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as a partition has it; `is_shared` is false where a job gets whole nodes there."""
+    """A node of a partition; `is_shared` is false if jobs get whole nodes there."""
 
     name: str
     partition: str
@@ -37,9 +37,9 @@ class Node:
 
 
 def require(slurm: Slurm, site: Site, resources: Resources, nodes: int) -> None:
-    """Refuse a driving job of so many nodes that would leave its own trials none.
+    """Raise UsageError if a controller job of that many nodes would leave no node for its trials.
 
-    Nothing is refused where Slurm does not say what its nodes have. Raises UsageError.
+    Does nothing if Slurm does not show what its nodes have.
     """
     try:
         found = parse(slurm.run("sinfo", "--Node", "--noheader", _SINFO))
@@ -79,9 +79,9 @@ def parse(sinfo: str) -> list[Node]:
 
 
 def most_nodes(nodes: Sequence[Node], site: Site, resources: Resources) -> int | None:
-    """Return how many nodes the driving job may hold and leave trials room; None: any number.
+    """Return how many nodes the controller job may hold and still leave room for trials.
 
-    None also where no node holds a trial at all, for that is Slurm's to say.
+    None means any number; also if no node holds a trial at all, because Slurm will report that.
     """
     slurm, own = site.slurm, site.controller
     asks_memory = slurm.memory != "none"
@@ -109,7 +109,7 @@ def most_nodes(nodes: Sequence[Node], site: Site, resources: Resources) -> int |
     }
     if fit.keys() - filled:
         return None
-    # Slurm may place it where no trial fits anyway; one node more than that has to be left.
+    # Nodes where no trial fits may all be held; of the others at least one must be left.
     return len(held.keys() - filled) + len(filled) - 1
 
 

@@ -1,4 +1,4 @@
-"""Where the job that drives a campaign stands in the queue, in words."""
+"""Describes the state in the queue of the job that drives a campaign."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Standing:
 
 
 def standing_of(paths: RunPaths) -> Standing:
-    """Ask Slurm where a campaign's controller stands; nothing is asked where no job drives it."""
+    """Return the state of a campaign's controller; ask Slurm only if a job drives the campaign."""
     try:
         config = frozen.read(paths)
     except RunDirectoryError:
-        return Standing(False, "")  # whoever reads the journal will say so
+        return Standing(False, "")  # reading the journal reports this error
     if not is_controlled(config):
         return Standing(False, "")
     try:
@@ -40,7 +40,7 @@ def standing_of(paths: RunPaths) -> Standing:
 
 
 def describe(rows: Sequence[QueueRow]) -> str:
-    """Say where a campaign's controller stands; "" where there is none."""
+    """Return the state of a campaign's controller in words; "" if there is none."""
     if not rows:
         return ""
     row = in_order(rows)[0]
@@ -57,7 +57,7 @@ def describe(rows: Sequence[QueueRow]) -> str:
 
 
 def in_order(rows: Sequence[QueueRow]) -> list[QueueRow]:
-    """The controllers with the one that matters first: it runs, or it starts before the others."""
+    """Return the controllers in order: the running one first, then the one that starts next."""
 
     def rank(row: QueueRow) -> tuple[bool, bool, int]:
         follows = controller_job.is_successor(row)

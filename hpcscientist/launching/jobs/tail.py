@@ -1,4 +1,4 @@
-"""Following a journal that another process writes: only what was appended is ever read."""
+"""Follows a journal that another process writes; reads only what was appended."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hpcscientist.records.events import Event
 
 
 class JournalTail:
-    """The state of a campaign as its journal grows; `time`: of the last line, in seconds since the
-    epoch.
+    """The state of a campaign as its journal grows; `time` is that of the last line, in seconds
+    since the epoch.
 
-    A last group that cannot be read is not finished yet. Where a line was taken back (the
-    writer's disk was full, or a driver cut a torn line off) the journal is read anew.
+    A last group of lines that cannot be read counts as unfinished. If lines were removed (the
+    writer's disk was full, or a driver cut off a torn line), the journal is read from the start.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,14 +32,14 @@ class JournalTail:
         self._offset, self._lines, self._last = 0, 0, b""
 
     def read(self, observe: Callable[[Event], None] = lambda event: None) -> list[Event]:
-        """Take in what was appended since the last call, and return it.
+        """Apply the events that were appended since the last call, and return them.
 
-        `observe` is told each event once it is part of the state, and no later one is. After a
-        journal was read anew, nothing counts as appended. Raises RunDirectoryError when the
+        `observe` gets each event after it is applied and before the next one is. After a journal
+        was read from the start, nothing counts as appended. Raises RunDirectoryError when the
         journal is damaged.
         """
         try:
-            # Opened each time: on NFS that is what shows another host's writing.
+            # Opened each time: on NFS only this shows what another host wrote.
             with open_regular(self._path) as file:
                 if self._path.stat().st_size == self._offset:
                     return []
@@ -63,7 +63,7 @@ class JournalTail:
             ) from error
 
     def _take(self, data: bytes, observe: Callable[[Event], None]) -> list[Event]:
-        """Take in what follows the last known line, with which `data` must begin."""
+        """Apply the lines of `data` after the last known line, which `data` must begin with."""
         if not data.startswith(self._last):
             raise _Unexpected(self._lines)
         appended, start = data[len(self._last) :], 0
@@ -84,4 +84,4 @@ class JournalTail:
 
 
 class _Unexpected(Exception):
-    """A line that does not follow the ones before it; its number is the message."""
+    """A line that does not continue the known ones; the message is its number."""

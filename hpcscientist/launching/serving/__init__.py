@@ -1,1 +1,1 @@
-"""The model plane of a campaign, or alone: which models, on which nodes, and who waits for it."""
+"""Model servers, for a campaign or alone: which models, on which nodes, beside which trials."""

@@ -1,5 +1,5 @@
-"""Trials inside the controller's allocation (`serving.trials_inside`): how many, their backend,
-and what of each node is kept for them.
+"""Trials inside the controller's allocation (`serving.trials_inside`): how many run at once, their
+backend, and the share of each node that is kept for them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ from hpcscientist.worker.step import MODULE
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How nodes are divided between models and trials. `at_once`: the most trials that run on all
-    of them together, 0 where none runs inside. `lines`: the same in words, () where nothing is.
+    """The division of nodes between models and trials.
+
+    `at_once`: the most trials that run on all nodes together, 0 if none runs inside. `lines`
+    describes the division, () if nothing is divided.
     """
 
     at_once: int = 0
@@ -60,7 +62,7 @@ def open_backend(
 
 
 def slots_of_node(site: Site, resources: Resources, engines: Engines = NO_ENGINES) -> int:
-    """Return how many trials one node holds at once. Raises UsageError where it holds none."""
+    """Return how many trials one node holds at once. Raises UsageError if it holds none."""
     own = site.controller
     counts = {"cpus": own.cpus // resources.cpus}
     if site.slurm.memory != "none":
@@ -85,9 +87,9 @@ def slots_of_node(site: Site, resources: Resources, engines: Engines = NO_ENGINE
 def check(
     settings: Settings, site: Site, resources: Resources, folders: tuple[Path, ...] = ()
 ) -> Division:
-    """See at launch that trials can run inside, where that is asked for, and return how many.
+    """Check at launch that trials can run inside, if requested, and return how many.
 
-    `folders`: the models that are served there. Raises UsageError, and ServingError where models
+    `folders` are the models that are served there. Raises UsageError, and ServingError if models
     do not fit beside trials.
     """
     count = settings.nodes
@@ -130,10 +132,10 @@ def check(
 
 
 def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Machine], Kept]:
-    """Return what says by a whole machine what of each node a campaign's trials keep; `job_id` of
-    the job that drives it, "" where this machine does.
+    """Return a function from a whole machine to the share of each node that trials keep.
 
-    It raises ServingError and UsageError where a node does not hold models and a trial.
+    `job_id` is the job that drives the campaign, "" if this machine does. The function raises
+    ServingError and UsageError if a node does not hold the models and a trial.
     """
     settings, site = config.settings.serving, config.site
 
@@ -148,20 +150,21 @@ def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Ma
         left, layouts = share(folders, machine, settings, site, needs)
         if here:
             return Kept(machine.gpus - left.gpus)
-        slots_of_node(site, needs, engines_of(left, layouts))  # not after minutes of starting
+        # Fail now, and not after minutes of starting the model servers.
+        slots_of_node(site, needs, engines_of(left, layouts))
         return Kept(machine.gpus - left.gpus, machine.memory_mb - left.memory_mb)
 
     return keep
 
 
 def _least_engines(held: int, needed: int) -> Engines:
-    """The least that serving has of a node beside trials; a worker's memory is any GPU's alike."""
+    """Return the least share of a node for serving; a worker's memory is the same on any GPU."""
     gpus = held - (held - 1) // needed * needed if needed else held
     return Engines(gpus=gpus, memory_mb=gpus * WORKER_RESERVE // MIB)
 
 
 def _shares(site: Site, resources: Resources, engines: Engines) -> str:
-    """Say what of a node models have and what trials, as far as it is divided."""
+    """Return a node's shares for models and for trials in words, as far as they are divided."""
     own, parts = site.controller, []
     if resources.gpus:
         parts.append((engines.gpus, own.gpus, "GPUs"))

@@ -1,4 +1,4 @@
-"""The model plane of a campaign, beside the driver for as long as that lives."""
+"""The model servers of a campaign, which run beside its driver and end with it."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from hpcscientist.ports import Model, Tell
 from hpcscientist.records.events import PlaneStarted
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
-# A model that the plane beside the driver serves: its trouble may be the plane's end.
+# A model that the plane (the group of model servers) beside the driver serves.
 #
-# When a plane ends, requests fail before its processes are known to have ended. An endpoint's
-# trouble fails a campaign; a plane's end is a machine's, and the next job goes on with a new one.
+# When a plane ends, requests fail before its processes are known to have ended. An endpoint error
+# fails a campaign. The end of a plane is a machine failure: the next job continues with a new one.
 
 _POLL_S = 0.3
-# Time for the driver to see the plane's end itself: it then lets go of what Slurm has, which a
+# Time for the driver to see the plane's end itself. It then leaves Slurm's jobs running, which a
 # failing request would have cancelled.
 _HEARD_S = 5.0
 
 
 class PlaneModel:
-    """Asks a model; upon an endpoint's trouble it waits for what becomes of the plane.
+    """A model of the plane; after an endpoint error it waits to see whether the plane has ended.
 
-    `opened` returns the model once it answers, and is asked at the first request. `lost` says why
-    the plane is gone, "" while it is not; `patience_s` is how long that may take to be known. A
-    plane that still stands then is asked once more. `at_once` is how many requests the model
-    answers at once.
+    `opened` returns the model once it answers; it is awaited at the first request. `lost` returns
+    why the plane is gone, "" while it is not; `patience_s` is how long that may take to be known.
+    If the plane is still there then, the request is sent once more. `at_once` is how many requests
+    the model answers at once.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class PlaneModel:
         return self._name
 
     async def probe(self) -> None:
-        """Ask the inner model whether it can be asked. Raises EndpointError, PlaneLost."""
+        """Check that the inner model can be asked. Raises EndpointError, PlaneLost."""
         await (await self._model()).probe()
 
     @property
     def idle(self) -> int:
-        """How many requests more it would answer at once."""
+        """How many more requests the model would answer at once."""
         return max(0, self._at_once - self._in_flight)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -106,7 +106,7 @@ class PlaneModel:
             await self._inner.close()
 
     async def _model(self) -> Model:
-        """Return the model, once it answers. Raises PlaneLost where it never will."""
+        """Return the model once it answers. Raises PlaneLost if it never will."""
         async with self._opening:
             if self._inner is None:
                 try:
@@ -117,7 +117,7 @@ class PlaneModel:
             return self._inner
 
     async def _heed(self, error: EndpointError) -> None:
-        """Return once the plane has had time to end and stands. Raises PlaneLost."""
+        """Return if the plane is still there after the patience. Raises PlaneLost if it ended."""
         until = time.monotonic() + self._patience_s
         while not self._lost():
             if time.monotonic() > until:
@@ -129,10 +129,10 @@ class PlaneModel:
 
 @dataclass(frozen=True, slots=True)
 class DriverSidecar:
-    """The plane that serves a campaign while it is driven, or is still starting.
+    """The plane that serves a campaign while it is driven; it may still be starting.
 
-    `answers` holds where models answer once they do, or why they never will. `machine`: its nodes,
-    what trials keep of them included. `since`: seconds since the epoch.
+    `answers` holds the endpoint once the models answer, or why they never will. `machine` is its
+    nodes, including the share that trials keep. `since` is its start, in seconds since the epoch.
     """
 
     plane: Plane
@@ -150,28 +150,28 @@ class DriverSidecar:
 
     @property
     def failure(self) -> BaseException | None:
-        """What kept the models from answering at all; None while they may."""
+        """The error that kept the models from ever answering; None while they may."""
         return self.answers.exception() if self.answers.done() else None
 
     @property
     def lost(self) -> str:
-        """Why there are no models any more; "" while there are, or may be."""
+        """Why the models are gone or never answered; "" while they answer or may do so."""
         why = self.failure
         return self.plane.lost or (str(why) or type(why).__name__ if why is not None else "")
 
     @property
     def engines(self) -> Engines:
-        """What engines have of each node."""
+        """The engines' share of each node."""
         order = self.plane.order
         return Engines(gpus=order.gpus, memory_mb=order.memory_mb)
 
     @property
     def gpus_left(self) -> tuple[str, ...] | None:
-        """This machine's GPUs for trials beside the engines, by name; None: they share all."""
+        """This machine's GPUs for trials beside the engines, by name; None if they share all."""
         return other_gpus(self.engines.gpus, self.machine.gpus, os.environ) or None
 
     def started(self, generation: int) -> PlaneStarted:
-        """Return the event that says that models answer."""
+        """Return the event for models that answer."""
         return PlaneStarted(
             generation=generation,
             nodes=self.machine.nodes,
@@ -197,7 +197,7 @@ class DriverSidecar:
         """Return what asks a model."""
 
         async def opened() -> Model:
-            # Shielded: who gives up waiting does not end the start.
+            # Shielded: a caller that gives up waiting does not cancel the start.
             endpoint = await asyncio.shield(asyncio.wrap_future(self.answers))
             client = self.settings.client
             wide = max(client.concurrency, *(m.at_once for m in self.plane.order.models))
@@ -209,16 +209,16 @@ class DriverSidecar:
 
 
 def serves(paths: RunPaths) -> bool:
-    """Tell whether a campaign's models are to be served by its own driver."""
+    """Return whether a campaign's driver serves models of its own."""
     return bool(serving.specs(frozen.read(paths).role_specs))
 
 
 @contextmanager
 def beside(paths: RunPaths, tell: Tell, job_id: str) -> Iterator[DriverSidecar | None]:
-    """Serve the models of a campaign that is to be driven; None where it has none of its own.
+    """Serve a campaign's own models in this context; yield None if it has none.
 
-    They come to be served while the caller goes on: the baseline's trials need no model, and
-    loading one takes minutes. Raises ServingError and SchedulerError.
+    The models start while the caller goes on: the baseline's trials need no model, and loading a
+    model takes minutes. Raises ServingError and SchedulerError.
     """
     config = frozen.read(paths)
     wanted = serving.specs(config.role_specs)

@@ -1,4 +1,4 @@
-"""Which models are served for a campaign or alone, how they are laid out, and their serving."""
+"""The models to serve, for a campaign or alone: their folders, their layout, and their serving."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site
 
 EngineConfigs = Mapping[Path, Mapping[str, Any]]
-"""By a model's folder, what the serving engine reads in its config.json (`Engine.config`)."""
+"""What the serving engine reads in each model's config.json (`Engine.config`), by folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to serve, for whom and how; `keep` says by the whole machine what serving must leave."""
+    """What to serve, for whom and how; `keep` returns the share of a machine that is not for it."""
 
     paths: ServingPaths
     owner: str
@@ -46,7 +46,7 @@ class Request:
 
 
 def specs(roles: Mapping[Role, str]) -> tuple[str, ...]:
-    """Return the SPECs of a campaign's roles that are to be served here, each once."""
+    """Return the `vllm:` SPECs of a campaign's roles, which the campaign serves, each once."""
     return tuple(s for s in dict.fromkeys(roles.values()) if parse_spec(s).kind == "vllm")
 
 
@@ -63,11 +63,11 @@ def drafted(
     tell: Tell,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Plane, Machine]]:
-    """A plane that is laid out and can be started, and the whole of its nodes, each.
+    """Yield a plane that is laid out and can be started, and one whole node of it.
 
-    It is ended with the context. Raises ServingError, and what `check` does.
+    Ends the plane with the context. Raises ServingError, and what `check` does.
     """
-    # Said where followers look: from a slow file system it takes minutes to try the engine.
+    # Followers read this file: trying the engine takes minutes from a slow file system.
     with contextlib.suppress(OSError):
         request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
@@ -97,7 +97,7 @@ def serve(
     tell: Tell,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Plane, Endpoint, Machine]]:
-    """Serve models for as long as the context lasts; what is yielded last are the whole nodes.
+    """Serve models while the context lasts; yield the plane, its endpoint and one whole node.
 
     Raises ServingError, and what `check` does.
     """
@@ -125,7 +125,7 @@ def doubt(
     settings: ServingSettings,
     engine: EngineConfigs = MappingProxyType({}),
 ) -> str:
-    """Return why models that `lay_out` lays out may not fit after all, "" where they do."""
+    """Return why models may not fit although `lay_out` succeeds, "" if there is no doubt."""
     return shares.doubt(_demands(folders, engine), machine, settings)
 
 
@@ -136,10 +136,10 @@ def forecast(
     count: int,
     engine: EngineConfigs = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Return how models are laid out: on so many nodes of a site, 0 for this machine; a line each.
+    """Return the layout of models on `count` nodes of a site (0: this machine), one line each.
 
-    `engine` is what `require_engine` returned. Raises ServingError where it is certain that they do
-    not fit.
+    `engine` is what `require_engine` returned. Raises ServingError if the models certainly do not
+    fit.
     """
     machine, is_sure = nodes.foreseen(site, count)
     if machine is None:
@@ -161,8 +161,9 @@ def requests_at_once(
     count: int,
     engine: EngineConfigs = MappingProxyType({}),
 ) -> int:
-    """Return how many requests models answer at once, laid out as `forecast` says; 0 where none
-    are served, or that is not known here.
+    """Return how many requests models answer at once in the layout that `forecast` describes.
+
+    Returns 0 if none are served, or if it is not known here.
     """
     machine, _ = nodes.foreseen(site, count)
     if machine is None or not folders:
@@ -175,12 +176,12 @@ def requests_at_once(
 
 
 def said(layouts: Mapping[Path, Layout]) -> tuple[str, ...]:
-    """Return how models are laid out, a line for each choice."""
+    """Return the layouts in words, one line for each choice."""
     return tuple(f"{folder.name}: {why}" for folder, one in layouts.items() for why in one.why)
 
 
 def unsettled(folders: tuple[Path, ...], settings: ServingSettings, what: str) -> tuple[str, ...]:
-    """Return what there is to be said where `what` is done in the job alone, a line each."""
+    """Return the lines for a launch that leaves `what` to the job."""
     return (
         f"{what} in the job: the memory of its GPUs is not known here",
         *(
@@ -194,10 +195,10 @@ def unsettled(folders: tuple[Path, ...], settings: ServingSettings, what: str) -
 def require_engine(
     folders: Iterable[Path], launcher: Launcher, check: Callable[[], None] = lambda: None
 ) -> EngineConfigs:
-    """See that the serving interpreter can run each model, and return what it reads in config.json.
+    """Check that the serving interpreter can run each model; return what it reads in config.json.
 
-    It takes seconds, or minutes from a slow file system. `check` is called before each. Raises
-    ServingError, and what `check` does.
+    This takes seconds, or minutes from a slow file system. `check` is called before each model.
+    Raises ServingError, and what `check` does.
     """
     python, read = launcher.interpreter(), dict[Path, Mapping[str, Any]]()
     for folder in folders:

@@ -1,4 +1,4 @@
-"""The nodes of a model plane: which, what serving may have of them, how processes start there."""
+"""The nodes of model servers: which nodes, how much of each, and how processes start there."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from hpcscientist.system import gpus
 
 _MIB = 2**20
 _CORES, _NEEDED = Path("/proc/cpuinfo"), {"avx512bw", "avx512vl", "avx512dq"}
-# An address that is nobody's (RFC 5737): asked which way leads there, a machine names its own.
+# A reserved address (RFC 5737): the route to it reveals this machine's own address.
 _ELSEWHERE = "192.0.2.1"
 
 
 def launcher_of(site: Site, job_id: str) -> Launcher:
-    """Return how a plane's processes are started: as steps of a job, or here where it is ""."""
+    """Return the launcher of a plane's processes: as steps of a job, or on this machine for ""."""
     own, image = site.controller, interpreter.image_of(site)
     python = site.serving.python or ("python3" if image else site.slurm.python)
     if not job_id:
@@ -60,7 +60,7 @@ def allocation_of(slurm: Slurm, job_id: str) -> Allocation:
 
 
 def _address(nodes: tuple[str, ...]) -> str:
-    """The head's numeric address, as the other nodes reach it; this process runs on the head."""
+    """Return the head's numeric address for the other nodes; this process runs on the head."""
     for name in nodes[1:]:
         with contextlib.suppress(OSError):
             return own_address(socket.gethostbyname(name))
@@ -73,19 +73,19 @@ def _address(nodes: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What of each node is no plane's: trials inside the job have it. MiB, counts."""
+    """The share of each node that trials inside the job keep; it is not for serving."""
 
     gpus: int = 0
     memory_mb: int = 0
 
     def taken_from(self, machine: Machine) -> Machine:
-        """Return what that leaves of a machine; at least a MiB, for 0 means: not known."""
+        """Return the rest of a machine; at least 1 MiB of memory, because 0 means unknown."""
         memory_mb = max(1, machine.memory_mb - self.memory_mb) if machine.memory_mb else 0
         return machine.model_copy(update={"gpus": machine.gpus - self.gpus, "memory_mb": memory_mb})
 
 
 def machine_of(site: Site, allocation: Allocation, *, is_slurm: bool) -> Machine:
-    """Return what a plane may have of each node; asked on the head, for nodes are alike."""
+    """Return what a plane may use of each node; measured on the head, because nodes are equal."""
     own = site.controller
     memories = gpu_memories() if own.gpus or not is_slurm else []
     if is_slurm:
@@ -108,10 +108,10 @@ def machine_of(site: Site, allocation: Allocation, *, is_slurm: bool) -> Machine
 
 
 def has_short_numbers() -> bool:
-    """Tell whether PyTorch has fast kernels for 16 bits here; x86 cores need AVX-512 for that.
+    """Return whether PyTorch has fast kernels for 16 bits here; x86 cores need AVX-512 for that.
 
-    It has others that are ten times slower (`mkldnn_bf16_device_check`); unknown cores are
-    taken to be fast.
+    Its other kernels are ten times slower (`mkldnn_bf16_device_check`). Unknown cores count as
+    fast.
     """
     with contextlib.suppress(OSError):
         for line in _CORES.read_text().splitlines():
@@ -121,10 +121,10 @@ def has_short_numbers() -> bool:
 
 
 def foreseen(site: Site, count: int) -> tuple[Machine | None, bool]:
-    """Return what serving may have of so many nodes of a site, 0 for this machine.
+    """Return what serving may use of `count` nodes of a site (0: this machine).
 
-    With it, whether its GPUs' memory is certain; None where that is not known at all. How a site's
-    cores do with 16 bits is never known here; see `shares.doubt`.
+    Also returns whether the GPUs' memory is certain; the machine is None if the memory is unknown.
+    Whether a site's cores are fast with 16 bits is never known here; see `shares.doubt`.
     """
     own = site.controller
     if not count:

@@ -1,4 +1,4 @@
-"""From a login node: having models served by a job, following it until they answer, ending it."""
+"""Serves models in a Slurm job, from a login node: submits the job, follows it, and ends it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from hpcscientist.models.serving.plane import read_endpoint
 from hpcscientist.ports import Tell
 
 POLL_S = 1.0
-# Slurm is asked this often at first, and later.
+# The first pause between two questions to Slurm, and the longest.
 ASK_FIRST_S, ASK_S = 5.0, 30.0
-# Before an empty queue is believed: files may show later than the queue.
+# Before an empty queue is trusted: files may appear later than the queue's news.
 SETTLE_S = 3.0
-# A running job's own end: its nodes' processes, their folders and their shared memory.
+# Time for a running job to end its nodes' processes, their folders and their shared memory.
 END_S = 150.0
 _LOG_BYTES = 2000
 
 
 def job_of(paths: ServingPaths, request: Request, nodes: int) -> ServingJob:
-    """Return the job that serves what was asked for."""
+    """Return the job that serves a request."""
     site = request.site
     return ServingJob(
         owner=request.owner,
@@ -48,7 +48,7 @@ def job_of(paths: ServingPaths, request: Request, nodes: int) -> ServingJob:
 
 
 def require_slurm(nodes: int) -> None:
-    """See that jobs can be submitted from here. Raises UsageError."""
+    """Raise UsageError if no job can be submitted from this machine."""
     if not Slurm.is_there():
         raise UsageError(
             f"--nodes {nodes}: there is no sbatch on PATH; load your site's Slurm module, or leave "
@@ -57,7 +57,10 @@ def require_slurm(nodes: int) -> None:
 
 
 def require_none(slurm: Slurm, former: Request) -> None:
-    """See that no job waits to serve from the same folder. Raises UsageError, SchedulerError."""
+    """Raise UsageError if a job already serves, or waits to serve, from the same folder.
+
+    Raises SchedulerError if Slurm does not answer.
+    """
     row = controller_job.find(slurm, former.owner)
     if row is not None:
         raise UsageError(
@@ -67,9 +70,9 @@ def require_none(slurm: Slurm, former: Request) -> None:
 
 
 def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
-    """End the job, whatever its number, and wait until it is gone. Raises SchedulerSilent.
+    """End the request's job and wait until it is gone. Raises SchedulerSilent.
 
-    One that runs is told first, and ends in order: `scancel` would have its steps killed outright.
+    A running job gets a signal first and ends in order: `scancel` would kill its steps outright.
     """
     try:
         _ask_to_end(slurm, request.owner)
@@ -77,14 +80,14 @@ def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
     except SchedulerSilent as error:
         name = naming.job_name(request.owner, naming.SERVE)
         raise SchedulerSilent(
-            f"the job may run on ({error}); once Slurm answers, run "
+            f"the job may still run ({error}); once Slurm answers, run "
             f"`{slurm.hint(f'scancel --name={name}')}`"
         ) from error
     paths.endpoint.unlink(missing_ok=True)
 
 
 def _ask_to_end(slurm: Slurm, owner: str) -> None:
-    with contextlib.suppress(SchedulerError):  # what is left is cancelled
+    with contextlib.suppress(SchedulerError):  # the sweep then cancels the job
         until = time.monotonic() + END_S
         row = controller_job.find(slurm, owner)
         if row is None or row.phase is not Phase.RUNNING:
@@ -96,7 +99,7 @@ def _ask_to_end(slurm: Slurm, owner: str) -> None:
 
 @dataclass
 class Follower:
-    """Follows a job that serves models. `tell` says what became of it, each thing once."""
+    """A follower of a job that serves models; `tell` gets its news, each once."""
 
     slurm: Slurm
     paths: ServingPaths
@@ -116,20 +119,20 @@ class Follower:
         self._plane = PlaneNews(self.paths, self.clock)
 
     def until_ready(self) -> Endpoint:
-        """Wait until models answer; return where. Raises ServingError when the job has gone."""
+        """Wait until models answer; return their endpoint. Raises ServingError if the job ended."""
         while (endpoint := read_endpoint(self.paths)) is None:
             self._look()
             self.wait(POLL_S)
         return endpoint
 
     def until_gone(self) -> None:
-        """Wait for the job's end. Raises ServingError, for nobody here has asked for it."""
+        """Wait for the job's end, and raise ServingError: nobody here asked the job to end."""
         while True:
             self._look()
             self.wait(POLL_S)
 
     def _look(self) -> None:
-        """Tell news of the plane and of the queue. Raises ServingError when the job has gone."""
+        """Report news of the plane and of the queue. Raises ServingError if the job ended."""
         self._tell("plane", self._plane.look(is_running=self._is_running))
         if self.clock() < self._next:
             return
@@ -146,7 +149,7 @@ class Follower:
         self._next = self.clock() + (self._every if row else SETTLE_S)
         self._tell("queue", describe(row) if row else "")
         if self._empty >= 2:
-            self.paths.endpoint.unlink(missing_ok=True)  # where the job was killed, it still stands
+            self.paths.endpoint.unlink(missing_ok=True)  # a killed job leaves it behind
             raise ServingError(self._why())
 
     def _tell(self, about: str, text: str) -> None:
@@ -157,13 +160,13 @@ class Follower:
     def _why(self) -> str:
         log = self.paths.job_log(self.job_id)
         printed = read_tail(log, _LOG_BYTES).strip().splitlines()
-        nothing = "it printed nothing" if log.exists() else "it left no log: do nodes see it?"
+        nothing = "it printed nothing" if log.exists() else "it left no log; can nodes see it?"
         last = one_line(printed[-1]) if printed else nothing
         return f"job {self.job_id} has ended: {last.removeprefix('hpcsci: ')}; see {log}"
 
 
 def describe(row: QueueRow) -> str:
-    """Say where the job stands in the queue."""
+    """Return the job's state in the queue in words."""
     if row.phase is Phase.RUNNING:
         return f"job {row.job_id} runs" + (f" on {row.node}" if row.node else "")
     reason = "" if row.reason in ("", "None", "(null)") else f", reason {row.reason}"
@@ -171,13 +174,13 @@ def describe(row: QueueRow) -> str:
     return f"job {row.job_id} is queued{reason}{never}"
 
 
-# How the endpoint of a plane is reached and used: what `hpcsci serve` prints.
+# What `hpcsci serve` prints: how to reach and use the endpoint of a plane.
 
 
 def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id: str) -> list[str]:
-    """Return how the endpoint is reached and used, as lines for people; the key is in none.
+    """Return lines that show how to reach and use the endpoint; none contains the key.
 
-    `login`: the machine that `hpcsci serve` was called on.
+    `login` is the machine where `hpcsci serve` was called.
     """
     name = endpoint.models[0]
     key = shlex.quote(str(paths.key))
@@ -186,7 +189,7 @@ def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id:
     if job_id:
         tunnels += [
             f"          from elsewhere: {tunnel(endpoint, user, login)}",
-            f"          ({login}: by the name that you know it by; the key lies there too)",
+            f"          ({login}: use the name that you log in to; the key is there too)",
         ]
     return [
         f"models:   {', '.join(endpoint.models)}",
@@ -202,7 +205,7 @@ def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id:
 
 
 def tunnel(endpoint: Endpoint, user: str, login: str = "") -> str:
-    """Return the command that brings the endpoint to a user's own machine."""
+    """Return the ssh command that forwards the endpoint to the user's own machine."""
     port = endpoint.url.rsplit(":", 1)[1].partition("/")[0]
     jump = f"-J {user}@{login} " if login else ""
     return f"ssh -N {jump}-L {port}:127.0.0.1:{port} {shlex.quote(user)}@{endpoint.head}"

@@ -1,8 +1,9 @@
-"""Nodes that models and trials share: what of each is the engines', and what the trials'.
+"""Divides nodes that models and trials share between engines and trials.
 
-They share the cores. Memory and GPUs are divided, on every node alike: serving has the first GPUs
-and trials the last, as many as serving does as well without. Of one machine that drives by itself
-GPUs alone are divided, and none where models and a trial do not fit on GPUs of their own.
+Engines and trials share the cores. Memory and GPUs are divided, equally on every node: serving gets
+the first GPUs, and trials the last, as many as serving can spare without a worse layout. On a
+machine that drives a campaign without Slurm only GPUs are divided, and none if models and a trial
+do not fit on separate GPUs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hpcscientist.records.site import Site
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What serving has of each node. MiB, counts."""
+    """The share of each node for serving."""
 
     gpus: int = 0
     memory_mb: int = 0
@@ -40,10 +41,10 @@ def divide(
     site: Site,
     resources: Resources,
 ) -> tuple[Machine, dict[Path, Layout]]:
-    """Return what of a machine is for serving, beside trials, and how models are laid out there.
+    """Return the share of a machine for serving beside trials, and the models' layouts there.
 
-    One trial a node has what it needs; more, as long as the models are served no worse. Raises
-    ServingError where they do not fit on what is left.
+    One trial per node gets what it needs; more trials do if that does not change the models'
+    layout. Raises ServingError if the models do not fit on the rest.
     """
     kept_mb = 0 if machine.gpus or site.slurm.memory == "none" else memory_mb(site, resources)
 
@@ -73,8 +74,10 @@ def divide_here(
     site: Site,
     resources: Resources,
 ) -> tuple[Machine, dict[Path, Layout]]:
-    """Return what of the one machine that drives is for serving, and how models are laid out there:
-    all of it where trials need no GPU, or GPUs have to be shared. Raises ServingError.
+    """Return the share of the driver's own machine for serving, and the models' layouts there.
+
+    It is the whole machine if trials need no GPU, or if models and trials must share the GPUs.
+    Raises ServingError.
     """
     if 0 < resources.gpus < machine.gpus:
         with contextlib.suppress(ServingError):
@@ -85,8 +88,10 @@ def divide_here(
 def said_here(
     settings: ServingSettings, site: Site, resources: Resources, folders: tuple[Path, ...]
 ) -> tuple[str, ...]:
-    """Return how this machine's GPUs are divided between models and trials, a line each; () where
-    either has none. Raises ServingError where the models do not fit at all.
+    """Return how this machine's GPUs are divided between models and trials, one line each.
+
+    Returns () if there are no models, or if trials or the machine have no GPU. Raises ServingError
+    if the models do not fit at all.
     """
     if not folders or not resources.gpus:
         return ()
@@ -102,13 +107,13 @@ def said_here(
         )
     return (
         *serving.said(layouts),
-        f"models and trials share the GPUs of this machine ({machine.gpus}): see that "
-        "serving.memory_fraction leaves trials memory",
+        f"models and trials share the GPUs of this machine ({machine.gpus}): make sure that "
+        "serving.memory_fraction leaves memory for trials",
     )
 
 
 def engines_of(left: Machine, layouts: dict[Path, Layout]) -> Engines:
-    """Return what engines that are laid out so have of each node."""
+    """Return the share of each node that engines with these layouts use."""
     return Engines(gpus=left.gpus, memory_mb=memory_of_node(layouts.values(), left))
 
 
@@ -120,5 +125,5 @@ def _shapes(layouts: dict[Path, Layout]) -> list[tuple[int, ...]]:
 
 
 def memory_mb(site: Site, resources: Resources) -> int:
-    """What a trial takes of a node's memory, its worker's own included."""
+    """Return the MiB of a node that a trial takes, including its worker's own memory."""
     return resources.memory_mb + site.slurm.memory_margin_mb

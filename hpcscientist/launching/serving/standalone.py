@@ -1,4 +1,4 @@
-"""The model plane alone, without a campaign: what `hpcsci serve` checks, runs and prints."""
+"""Model servers without a campaign: what `hpcsci serve` checks and runs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _POLL_S = 0.5
 
 
 class Request(Record):
-    """What is to be served, frozen when `hpcsci serve` was called. Paths are absolute.
+    """What to serve, frozen when `hpcsci serve` was called. Paths are absolute.
 
-    `owner` marks the job and the processes, `login` is the machine it was called on.
+    `owner` marks the job and the processes; `login` is the machine where the command was called.
     """
 
     owner: str
@@ -49,7 +49,7 @@ class Request(Record):
     login: str
 
     def of_plane(self, paths: ServingPaths) -> serving.Request:
-        """Return it as the plane's."""
+        """Return the request in the form that `launching.serving.models` takes."""
         return serving.Request(
             paths=paths,
             owner=self.owner,
@@ -60,9 +60,9 @@ class Request(Record):
 
 
 def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
-    """Check what is asked for from a working directory; nothing is touched.
+    """Check a request from a working directory, and return it; write nothing.
 
-    Raises UsageError for what is no `vllm:` SPEC and for a wrong site profile, WeightsError.
+    Raises UsageError for a SPEC that is not `vllm:` and for a wrong site profile, WeightsError.
     """
     for spec in specs:
         if parse_spec(spec).kind != "vllm":
@@ -80,25 +80,25 @@ def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
 
 
 def require_place(request: Request, job_id: str, node: str) -> None:
-    """See that models can be served from this process: on a job's first node, or by an engine here.
+    """Check that this process can serve: on a job's first node, or with an engine on this machine.
 
     Raises UsageError, SchedulerError, ServingError.
     """
-    if job_id:  # its nodes are asked for an engine when they serve
+    if job_id:  # the engine on its nodes is checked when they serve
         allocation_of(request.site, job_id, node)
     else:
         serving.require_engine(_folders(request), nodes.launcher_of(request.site, ""))
 
 
 def claim(paths: ServingPaths, request: Request) -> None:
-    """Make the plane's folder, or take one over that nobody serves from, and write the request.
+    """Create the plane's folder, or take over an unused one, and write the request.
 
     Raises UsageError, RunDirectoryError.
     """
     root = paths.root
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # An earlier plane's has a key, though a request that came to nothing was removed.
+        # The folder of an earlier plane has a key, even if a failed request was removed.
         is_ours = paths.request.exists() or paths.key.exists()
         if any(root.iterdir()) and not is_ours:
             raise UsageError(f"{root}: holds something else; give another --dir")
@@ -116,7 +116,7 @@ def claim(paths: ServingPaths, request: Request) -> None:
 
 
 def unclaim(paths: ServingPaths) -> None:
-    """Remove what `claim` made, where nothing came of it."""
+    """Remove what `claim` created, after a failure."""
     paths.request.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # an earlier plane's logs and key stay
         paths.logs.rmdir()
@@ -124,7 +124,7 @@ def unclaim(paths: ServingPaths) -> None:
 
 
 def read(paths: ServingPaths) -> Request:
-    """Return what a folder's plane was asked for. Raises RunDirectoryError."""
+    """Return the request in a plane's folder. Raises RunDirectoryError."""
     try:
         return Request.model_validate_json(paths.request.read_bytes())
     except (OSError, ValidationError) as error:
@@ -137,11 +137,11 @@ def read(paths: ServingPaths) -> Request:
 def serve(
     paths: ServingPaths, job_id: str, node: str, tell: Tell, ready: Callable[[Endpoint], None]
 ) -> None:
-    """Serve what the folder's request says until this process is told to end by an exception.
+    """Serve the folder's request until an exception, such as that of a signal, ends it.
 
-    `job_id`: the job in whose allocation this is and `node` its node's name, "" for none;
-    `ready` is told once models answer. Raises ServingError (PlaneLost once they had answered),
-    SchedulerError, UsageError.
+    `job_id` is the job whose allocation this process is in, and `node` its node's name, "" for
+    none. `ready` is called once the models answer. Raises ServingError (PlaneLost once they had
+    answered), SchedulerError, UsageError.
     """
     request = read(paths)
     site = request.site
@@ -157,7 +157,7 @@ def serve(
 
 
 def forecast(request: Request, count: int) -> tuple[str, ...]:
-    """Return how the models are laid out. Raises what `launching.serving.models.forecast` does."""
+    """Return the models' layout in words; see `launching.serving.models.forecast`."""
     return serving.forecast(_folders(request), request.settings, request.site, count)
 
 
@@ -167,7 +167,7 @@ def _folders(request: Request) -> tuple[Path, ...]:
 
 @contextmanager
 def _held(paths: ServingPaths) -> Iterator[None]:
-    """Keep others from serving from the same folder. Raises UsageError."""
+    """Hold the folder's lock, so that no one else serves from it. Raises UsageError."""
     try:
         lock = DriverLock(paths.lock)
     except CampaignBusy as error:
@@ -183,14 +183,14 @@ def _busy(root: Path) -> str:
 
 
 def allocation_of(site: Site, job_id: str, node: str) -> Allocation:
-    """Return a job's nodes, if `node`, where this process is, is the first of them: the head.
+    """Return a job's nodes; `node`, on which this process runs, must be the first: the head.
 
     Raises UsageError, SchedulerError.
     """
     if not node:
         raise UsageError(
             f"this shell holds job {job_id}, but is on no node of it; run this in a batch script "
-            "or by `srun --overlap --nodes=1 --ntasks=1`, or give --nodes N outside of the job"
+            "or with `srun --overlap --nodes=1 --ntasks=1`, or give --nodes N outside of the job"
         )
     allocation = nodes.allocation_of(Slurm.of(site), job_id)
     if node != allocation.nodes[0]:

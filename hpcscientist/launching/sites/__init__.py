@@ -1,1 +1,1 @@
-"""The places where trials run: this machine, a cluster's queue, the driver's own allocation."""
+"""The places where trials run: this machine, a cluster's queue, or the driver's own allocation."""

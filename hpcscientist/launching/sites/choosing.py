@@ -1,4 +1,4 @@
-"""Which site a campaign's trials run on: at launch, and by what was frozen then."""
+"""Selects the site where a campaign's trials run: at launch, and from the frozen configuration."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
 from hpcscientist.system import plugins
 
-# Asking whether Slurm is here must not hold a launch up.
+# The check whether Slurm answers must not delay a launch.
 _PING_S = 10.0
 OURS = ("local", "slurm")
 
 
 def choose(settings: Settings, folder: Path) -> TrialSite:
-    """Return the site that settings ask for, read from a working directory.
+    """Return the site that the settings ask for; paths are relative to `folder`.
 
     Asks Slurm's controller at most once, and only for `--backend auto`. Raises ConfigError (site
-    profile) and UsageError when Slurm is wanted and not there, or a backend that nobody has.
+    profile), and UsageError when Slurm is requested but not installed or the backend is unknown.
     """
     profile = load_site(settings.site, folder, settings.slurm)
     if settings.backend not in ("auto", *OURS):
@@ -67,8 +67,9 @@ def of(config: CampaignConfig) -> TrialSite:
 
 
 def _other(backend: BackendKind, profile: Site, settings: Settings) -> TrialSite:
-    """Return the site of a backend that another installed package has: its entry point in the group
-    `hpcscientist.backends` is called with the site's profile and the settings.
+    """Return the site of another package's backend.
+
+    Calls its entry point in the group `hpcscientist.backends` with the site profile and settings.
     """
     found = plugins.load("backends", frozenset(OURS))
     if backend not in found:
@@ -80,17 +81,18 @@ def _other(backend: BackendKind, profile: Site, settings: Settings) -> TrialSite
     return site
 
 
-# Where a campaign's trials run: on which site, in which image, how many at once.
+# The placement of a campaign's trials: site, image, and how many run at once.
 
 _FEWEST, _MOST, _GENERATIONS = 4, 64, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where trials run.
+    """Where a campaign's trials run.
 
-    `slots`: trials at once on this machine; with Slurm, those that may be in the queue or run.
-    `image` is None where there is no sandbox. `notes`: what a trial asks for and the site lacks.
+    `slots`: trials at once on this machine; with Slurm, trials that may be queued or running.
+    `image` is None without a sandbox. `notes`: what users should know, such as resources that a
+    trial asks for and the site lacks.
     """
 
     where: TrialSite
@@ -103,9 +105,9 @@ class Placement:
     notes: tuple[str, ...] = ()
 
     def beside_models(self, settings: Settings, spec: RecipeSpec, requests: int) -> Placement:
-        """Return it with as many ideas in flight as models keep busy that are served beside it.
+        """Return the placement with enough ideas in flight to keep the campaign's models busy.
 
-        `requests`: how many of them these answer at once.
+        `requests` is how many requests the models answer at once.
         """
         own = self.where.slots(spec)
         in_flight = ideas_in_flight(settings, own, requests)
@@ -114,7 +116,7 @@ class Placement:
 
     @property
     def backend(self) -> BackendKind:
-        """Which backend the site has."""
+        """The site's backend."""
         return self.where.kind
 
     @property
@@ -124,7 +126,7 @@ class Placement:
 
 
 def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
-    """Choose where a launch from a working directory runs its trials.
+    """Return where a launch from a working directory runs its trials.
 
     Raises ConfigError (site profile) or UsageError (no Slurm, no image, no such GPUs).
     """
@@ -136,7 +138,7 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
             f"--image {image}: there is no Apptainer on this machine; install it, or leave "
             "--image out"
         )
-    # Steps of a job that holds its nodes go to no partition.
+    # With trials_inside, trials are steps of the controller job and need no partition.
     notes = () if settings.serving.trials_inside else tuple(where.check(recipe.spec))
     own = where.slots(recipe.spec)
     in_flight = ideas_in_flight(settings, own)
@@ -147,7 +149,7 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
         image=image if chosen is Isolation.APPTAINER else None,
         slots=in_flight * recipe.spec.seeds if own is None else own,
         in_flight=in_flight,
-        # It follows from the campaign alone: where that runs must not change what it finds.
+        # The lag depends only on the campaign: the place where it runs must not change its results.
         lag=settings.loop.lag or _generation(settings.ideas),
         notes=notes,
     )
@@ -156,9 +158,9 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
 def ideas_in_flight(settings: Settings, slots: int | None, requests: int = 0) -> int:
     """Return how many ideas are in flight at once.
 
-    As many are tried as there are `slots` (None: a queue takes all); and as many more are thought
-    of meanwhile, or more, where models are served that answer so many `requests` at once. But no
-    more than leave others to learn from.
+    As many ideas run trials as there are `slots` (None: a queue takes all). Meanwhile as many more
+    are proposed and coded, or more if the campaign's models answer more `requests` at once. The
+    bounds leave later ideas that can learn from earlier ones.
     """
     if settings.loop.ideas_in_flight:
         return settings.loop.ideas_in_flight
@@ -170,14 +172,14 @@ def ideas_in_flight(settings: Settings, slots: int | None, requests: int = 0) ->
 
 
 def _generation(ideas: int, most: int = _MOST) -> int:
-    """A quarter of the ideas, within bounds: so three in four can learn from others."""
+    """Return a quarter of the ideas, within bounds: then three in four can learn from others."""
     return min(most, max(_FEWEST, ideas // _GENERATIONS))
 
 
 def image_of(settings: Settings, recipe: Recipe, folder: Path) -> str | None:
-    """Return the image's absolute path: the settings' or the recipe's; None for neither.
+    """Return the absolute path of the settings' image, or else the recipe's; None for neither.
 
-    Raises UsageError when the settings' does not exist.
+    Raises UsageError when the settings' image does not exist.
     """
     if not settings.image:
         return recipe.image

@@ -1,4 +1,4 @@
-"""Trials as array tasks in a cluster's queue."""
+"""Sites on a cluster: trials as array tasks in its queue, or as steps of the controller job."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from hpcscientist.worker.element import MODULE
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """See `sites.site.TrialSite`. What a job may ask for is Slurm's to say, when it is asked."""
+    """A Slurm cluster; see `sites.site.TrialSite`. Slurm itself checks what jobs may ask for."""
 
     why: str
     profile: Site
     kind: ClassVar[BackendKind] = "slurm"
 
     def home(self, settings: Settings) -> Home:
-        """Return what nodes find on the file system that they share with the driver."""
+        """Return the home on the file system that nodes share with the driver."""
         return Home.of(settings)
 
     def isolation(self, image: str | None) -> Isolation:
-        """Return what an image gives: its compute nodes alone need Apptainer.
+        """Return the isolation with an image; only compute nodes need Apptainer.
 
-        One that lacks it then fails its trials as a machine.
+        Trials on a node without Apptainer fail as machine failures.
         """
         return isolation.choose(image, elsewhere=True)
 
     def require(self, isolation: Isolation) -> None:
-        """Raise UsageError where no job can be submitted from here."""
+        """Raise UsageError if no job can be submitted from this machine."""
         del isolation
         if not Slurm.of(self.profile).is_there():
             raise UsageError(
@@ -53,11 +53,10 @@ class Cluster:
             )
 
     def check(self, spec: RecipeSpec) -> tuple[str, ...]:
-        """Say which of the profile's [[partitions]] each budget goes to; nothing without them.
+        """Return which of the profile's [[partitions]] each budget uses, and a note on small GPUs.
 
-        GPUs that are too small by their kind's name are named, too. Slurm checks the rest: see
-        `launching.launch_plan.check`. Raises SiteError where no partition takes a trial, and
-        UsageError where GPUs are surely too small.
+        Slurm checks the rest: see `launching.launch_plan.check`. Raises SiteError when no partition
+        accepts a trial, and UsageError when GPUs are certainly too small.
         """
         said = self._small_gpus(spec)
         if not self.profile.partitions:
@@ -78,7 +77,7 @@ class Cluster:
         kind = gres.removeprefix("gpu:").partition(":{gpus}")[0]
         known = memory_by_name(kind)
         if known is None:
-            return (f"GPUs need {wanted} MiB each; {gres} does not say what they have",)
+            return (f"GPUs need {wanted} MiB each; {gres} does not show what they have",)
         if known.mb >= wanted:
             return ()
         if known.is_sure:
@@ -89,7 +88,7 @@ class Cluster:
         return (f"GPUs need {wanted} MiB each; the smallest {kind} has {known.mb}",)
 
     def slots(self, spec: RecipeSpec) -> None:
-        """Return None: its queue takes what a campaign gives it."""
+        """Return None: the queue takes all trials of a campaign."""
         del spec
 
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> Backend:
@@ -102,9 +101,9 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Allocation(Cluster):
-    """A cluster's nodes that this driver holds already, by the number of its job.
+    """The nodes of the controller job that this driver runs in.
 
-    `resources`: what each trial asks for; `engines`: what serving has of each node.
+    `resources` is what each trial asks for, `engines` the share of each node for model servers.
     """
 
     job_id: str
@@ -112,7 +111,7 @@ class Allocation(Cluster):
     engines: Engines
 
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> Backend:
-        """Return the backend; see `TrialSite`. The nodes alone say how many run at once."""
+        """Return the backend; see `TrialSite`. Only the nodes limit how many trials run at once."""
         del slots
         return colocated_trials.open_backend(
             *(paths, self.profile, campaign_id), self.job_id, self.resources, self.engines

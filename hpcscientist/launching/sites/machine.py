@@ -1,4 +1,4 @@
-"""Trials as processes of the machine that the driver is on."""
+"""The driver's own machine as a site: trials are local processes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _FIX = "ask for less in recipe.toml ([resources]), or launch where there is more
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
-    """See `sites.site.TrialSite`. `most`: trials at once; 0: as many as there are cores for.
-    `gpus`: those that models which are served here leave to trials; None: all.
+    """This machine; see `sites.site.TrialSite`.
+
+    `most`: trials at once, 0 for as many as the cores hold. `gpus`: the GPUs that model servers
+    leave to trials, None for all.
     """
 
     why: str
@@ -37,15 +39,15 @@ class ThisMachine:
     kind: ClassVar[BackendKind] = "local"
 
     def home(self, settings: Settings) -> Home:
-        """Return what there is on this machine."""
+        """Return the home on this machine."""
         return Home.of(settings)
 
     def isolation(self, image: str | None) -> Isolation:
-        """Return what Apptainer on this machine gives."""
+        """Return the isolation that Apptainer on this machine provides."""
         return isolation.choose(image)
 
     def require(self, isolation: Isolation) -> None:
-        """Raise UsageError where there is no Apptainer and trials need it."""
+        """Raise UsageError if trials need Apptainer and this machine has none."""
         if isolation is Isolation.APPTAINER and shutil.which("apptainer") is None:
             raise UsageError(
                 "it was measured in a container, and this machine has no Apptainer; install it, "
@@ -53,16 +55,16 @@ class ThisMachine:
             )
 
     def check(self, spec: RecipeSpec) -> tuple[str, ...]:
-        """Tell of cores and memory that are fewer than a trial asks for.
+        """Return warnings if this machine has fewer cores or less memory than a trial asks for.
 
-        Raises UsageError for more GPUs, or larger ones, than this machine is known to have.
+        Raises UsageError if the trial asks for more or larger GPUs than this machine has.
         """
         asked, here = spec.resources, count_gpus(os.environ)
         if here is not None and asked.gpus > here:
             has = f"has {here}" if here else "has none"
             raise UsageError(
                 f"recipe {spec.name}: resources.gpus asks for {asked.gpus} a trial and this "
-                f"machine {has}; lower it in recipe.toml, or launch where they are "
+                f"machine {has}; lower it in recipe.toml, or launch where there are enough "
                 "(--backend slurm)"
             )
         least = min(gpu_memories(), default=0) if asked.gpu_memory_mb else 0
@@ -74,22 +76,22 @@ class ThisMachine:
         said = []
         if asked.cpus > _cores():
             said.append(
-                f"a trial asks for {asked.cpus} CPUs and this machine has {_cores()} for it: it "
-                f"may reach its deadline for that alone; {_FIX}"
+                f"a trial asks for {asked.cpus} CPUs and this machine has {_cores()} for it: the "
+                f"trial may miss its deadline for that reason alone; {_FIX}"
             )
         if asked.memory_mb > memory_mb():
             said.append(
                 f"a trial asks for {asked.memory_mb} MiB and this machine has {memory_mb():.0f}: "
-                f"it runs alone, and may be ended for want of memory; {_FIX}"
+                f"it runs alone, and may run out of memory; {_FIX}"
             )
         return tuple(said)
 
     def slots(self, spec: RecipeSpec) -> int:
-        """Return how many run at once; memory and GPUs may leave fewer."""
+        """Return how many trials run at once; memory and GPUs may allow fewer."""
         return self.most or max(1, _cores() // spec.resources.cpus)
 
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> LocalBackend:
-        """Return the backend; see `TrialSite`. What runs is found by the run directory alone."""
+        """Return the backend; see `TrialSite`. It finds running trials by the run directory."""
         del campaign_id
         return LocalBackend(paths, slots, MODULE, self.gpus)
 

@@ -1,4 +1,4 @@
-"""What a campaign asks of the place where its trials run."""
+"""The interface between a campaign and the place where its trials run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from hpcscientist.records.trial import Isolation
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What trials find there, which shares its file system with the driver.
+    """The interpreter and folders of trials at a site, which shares its file system with the
+    driver.
 
-    `python`: the interpreter of workers and candidates. `data`, `labels`: where what is prepared
-    for candidates, and what they never see, is kept. `given`: the user's folder of files that
+    `python` is the interpreter of workers and candidates. `data` holds the prepared data that
+    candidates see, `labels` what they never see. `given` is the user's folder of files that
     prepare.py reads, None for none.
     """
 
@@ -35,59 +36,59 @@ class Home:
 
     @classmethod
     def of(cls, settings: Settings) -> Home:
-        """Return the home that settings name, with this very interpreter."""
+        """Return the home from the settings, with this process's interpreter."""
         roots = default_data_root(settings), default_private_root(settings)
         return cls(sys.executable, *roots, Path(settings.data) if settings.data else None)
 
     def prepare(self, recipe: Recipe) -> PreparedData:
-        """Prepare a recipe's data there, or take what is; see `recipe.data.prepare`."""
+        """Prepare a recipe's data there, or reuse prepared data; see `recipe.data.prepare`."""
         return prepare(recipe, self.data, self.labels, self.given)
 
 
 class TrialSite(Protocol):
-    """Where trials run. The driver asks it, and never the machine that it is on itself."""
+    """A place where trials run. The driver asks this object, and never its own machine directly."""
 
     @property
     def kind(self) -> BackendKind:
-        """Which backend it has."""
+        """The site's backend."""
         ...
 
     @property
     def why(self) -> str:
-        """Why it was chosen, in words."""
+        """Why this site was chosen, in words."""
         ...
 
     @property
     def profile(self) -> Site:
-        """Its site profile."""
+        """The site profile."""
         ...
 
     def home(self, settings: Settings) -> Home:
-        """Return what trials find there."""
+        """Return the interpreter and folders of trials at this site."""
         ...
 
     def isolation(self, image: str | None) -> Isolation:
-        """Return the strongest isolation there is for a recipe's image."""
+        """Return the strongest isolation that the site has for a recipe's image."""
         ...
 
     def require(self, isolation: Isolation) -> None:
-        """See that trials that need this isolation can have it. Raises UsageError."""
+        """Raise UsageError if trials cannot have this isolation here."""
         ...
 
     def check(self, spec: RecipeSpec) -> Sequence[str]:
-        """Hold what a trial asks for against what there is; return what people should know.
+        """Compare what a trial asks for with what the site has; return notes for users.
 
-        Raises UsageError for what it can never have.
+        Raises UsageError if the site can never run the trial.
         """
         ...
 
     def slots(self, spec: RecipeSpec) -> int | None:
-        """Return how many trials run at once; None: as many as its queue takes."""
+        """Return how many trials run at once; None for as many as the site's queue takes."""
         ...
 
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> Backend:
-        """Return the backend for a run directory, which nothing was asked of yet.
+        """Return a new backend for a run directory; it is in use from its `adopt` to its `close`.
 
-        It lives from its `adopt` to its `close`. Raises SchedulerError and UsageError.
+        Raises SchedulerError and UsageError.
         """
         ...

@@ -131,7 +131,7 @@ def test_signal_ends_a_build_that_goes_on_later(tmp_path: Path, number: signal.S
     assert process.returncode == 130, error
     last = error.splitlines()[-1]
     assert last == (
-        f"hpcsci: stopped by {number.name}; what was read is kept: the same command goes on"
+        f"hpcsci: stopped by {number.name}; what was read is kept; run it again to continue"
     )
     assert not psutil.wait_procs(readers, timeout=300)[1]
     if number is signal.SIGTERM:

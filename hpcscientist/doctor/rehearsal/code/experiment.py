@@ -1,6 +1,6 @@
-"""A candidate that tries the walls of its sandbox and tells what it found.
+"""A candidate that tests the walls of its sandbox and writes what it found.
 
-It runs in whatever image a site has, so the standard library of an old Python is all it uses.
+It runs in any image that a site has, so it uses only the standard library of an old Python.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 REACH_S = 2.0
-# Where Apptainer and our own command mount things; anything else is the host's.
+# Mount points of Apptainer and of our own command; any other mount comes from the host.
 OWN = r"/|/(proc|sys|dev|code|data|out|work|tmp|var/tmp|dev/shm|\.singularity\.d|etc)(/.*)?"
 
 
 def is_same(place: dict[str, Any]) -> bool:
-    """Tell whether the host's file or folder is the one seen here under its path."""
+    """Return whether a path leads to the host's file or folder here, too."""
     try:
         info = Path(place["path"]).stat()
     except OSError:
@@ -30,7 +30,7 @@ def is_same(place: dict[str, Any]) -> bool:
 
 
 def is_reached(address: list[Any]) -> bool:
-    """Tell whether somebody answers at an address."""
+    """Return whether a connection to an address succeeds."""
     try:
         socket.create_connection((address[0], address[1]), REACH_S).close()
     except OSError:
@@ -45,14 +45,14 @@ def interfaces() -> list[str]:
 
 
 def foreign_mounts() -> list[str]:
-    """Return where something of the host's is mounted beside what a trial is given."""
+    """Return the mount points that a trial is not given: mounts of the host."""
     lines = Path("/proc/self/mounts").read_text().splitlines()
     targets = {line.split(" ")[1] for line in lines}
     return sorted(target for target in targets if not re.fullmatch(OWN, target))
 
 
 def sees_process(mark: str) -> bool:
-    """Tell whether a process with a mark in its command line can be seen."""
+    """Return whether a process with a mark in its command line is visible."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if mark.encode() in path.read_bytes():
@@ -63,7 +63,7 @@ def sees_process(mark: str) -> bool:
 
 
 def limits() -> dict[str, int]:
-    """Return hard limits; -1 for none."""
+    """Return the hard limits of this process; -1 for none."""
     kinds = {
         "processes": resource.RLIMIT_NPROC,
         "open files": resource.RLIMIT_NOFILE,
@@ -73,7 +73,7 @@ def limits() -> dict[str, int]:
 
 
 def main() -> None:
-    """Try every wall that the public data name, and write what was found."""
+    """Test every wall that the public data name, and write the findings as predictions."""
     parser = argparse.ArgumentParser()
     for name in ("data", "out", "seed", "budget", "split"):
         parser.add_argument(f"--{name}")
