@@ -37,7 +37,7 @@ _OTHER = "give another --partition, more nodes, or a smaller model"
 
 def served(settings: Settings) -> list[str]:
     """Return the names after `vllm:` of the models to serve. Raises ModelSpecError."""
-    roles = (settings.ideation, settings.code, settings.review)
+    roles = (settings.ideation, settings.code, settings.review, *settings.roles.values())
     specs = dict.fromkeys(s for s in (settings.model, *(r.model for r in roles)) if s)
     parsed = [parse_spec(spec) for spec in specs]
     return [spec.name for spec in parsed if spec.kind == "vllm" and spec.name]
