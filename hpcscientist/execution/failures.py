@@ -1,4 +1,4 @@
-"""What a candidate's end means: the one place that tells idea failures from machine failures."""
+"""Classify how a candidate ended: the one place that separates idea and machine failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpcscientist.records.trial import (
 )
 from hpcscientist.system.inherited import limit_met
 
-# One line out of a log: for people and for the next prompt.
+# One line of a log, for people and for the next prompt.
 
 _LONGEST = 300
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -27,7 +27,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 
 def headline(text: str) -> str:
-    """Return the exception's line of the last traceback, else the last line that says anything.
+    """Return the exception line of the last traceback, else the last line that is not blank.
 
     Control characters are removed and long lines cut.
     """
@@ -50,21 +50,21 @@ _SIGNAL_EXIT = 128  # Apptainer exits with this plus the number of the signal
 
 
 def idea_failed(failure: IdeaFailure, detail: str) -> IdeaFailed:
-    """Blame the candidate."""
+    """Return an outcome that blames the candidate."""
     return IdeaFailed(failure=failure, detail=detail)
 
 
 def machine_failed(failure: MachineFailure, detail: str) -> MachineFailed:
-    """Blame what is around the candidate."""
+    """Return an outcome that blames the machine."""
     return MachineFailed(failure=failure, detail=detail)
 
 
 def of_error(error: OSError, full: Path | None = None) -> MachineFailed:
-    """Return what an operating system error outside the candidate means.
+    """Return the failure that an operating system error outside the candidate means.
 
-    `full`: the folder that has no room, where that is known.
+    `full`: the folder that has no space left, if known.
     """
-    place = full or error.filename  # a copy that fails names what was copied, too
+    place = full or error.filename  # a failed copy may name its source
     said = limit_met(error) or f"{error.strerror or error}" + (f": {place}" if place else "")
     kind = MachineFailure.DISK_FULL if error.errno in NO_SPACE else MachineFailure.SETUP
     return machine_failed(kind, said)
@@ -73,9 +73,9 @@ def of_error(error: OSError, full: Path | None = None) -> MachineFailed:
 def classify(
     spec: TrialSpec, ended: Ended, tail: str, start_failure: str | None = None
 ) -> IdeaFailed | MachineFailed | None:
-    """Return why a candidate's end is a failure; None when its predictions may be scored.
+    """Return the failure that a candidate's end means; None if its predictions may be scored.
 
-    `tail` is the end of its log, `start_failure` why its container did not start.
+    `tail` is the end of its log, `start_failure` the reason why its container did not start.
     """
     if ended.survivors:
         pids = ", ".join(map(str, ended.survivors))
@@ -96,7 +96,7 @@ def _not_started(spec: TrialSpec, ended: Ended, said: str) -> MachineFailed:
 
 
 def _with_signal(ended: Ended) -> Ended:
-    """Return an end with the signal that Apptainer reports as an exit code."""
+    """Return the end, with the exit code converted if Apptainer reports a signal by it."""
     number = (ended.exit_code or 0) - _SIGNAL_EXIT
     if number not in signal.valid_signals():
         return ended
@@ -116,12 +116,12 @@ def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed | Non
 
 
 def _killed(limit_mb: int, ended: Ended) -> IdeaFailed | MachineFailed:
-    """Return what a kill means that was not ours.
+    """Return the failure that a SIGKILL from another sender means.
 
-    The kernel counts whom it ends for lack of memory: of a job whose memory Slurm limits, and of
-    the whole node, where it may end our candidate for the memory that others take. Nobody tells who
-    else sent a signal 9: the code itself may have, or somebody outside, so with little memory in
-    use the trial is run again.
+    The kernel counts its out-of-memory kills, both in a job whose memory Slurm limits and on the
+    whole node, where memory used by others may get our candidate killed. Any other sender of a
+    SIGKILL stays unknown: it may be the code itself or somebody outside. So the trial is rerun if
+    it used little memory.
     """
     if ended.starved:
         detail = "killed by signal 9: it used more than the memory that Slurm gave the job"
@@ -134,7 +134,8 @@ def _killed(limit_mb: int, ended: Ended) -> IdeaFailed | MachineFailed:
     return idea_failed(IdeaFailure.OUT_OF_MEMORY if by_memory else IdeaFailure.ERROR, detail)
 
 
-# By whether the kernel ended anything on the node for lack of memory meanwhile; None: not known.
+# Keys: whether the kernel killed any process on the node for lack of memory meanwhile; None: not
+# known.
 _BY_WHOM = {
     True: "by the kernel, most likely, for the node's memory ran out meanwhile",
     False: "by its own code, or by you, root or a daemon that frees memory; not by the kernel, "

@@ -1,7 +1,7 @@
-"""Folders a hostile program has written into: measuring and emptying them safely.
+"""Measure and empty folders that a hostile program wrote into.
 
-Nothing here follows a symbolic link, and nothing recurses: a program can nest folders
-deeper than a path or a call stack may be long.
+Nothing here follows symbolic links or recurses: a program can nest folders deeper than the limits
+on paths and call stacks.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from hpcscientist.files.hashing import tree_files
 from hpcscientist.files.rundir import TrialPaths
 
-MAX_ENTRIES = 20_000  # more files than this is a fault too: file systems have inode quotas
+MAX_ENTRIES = 20_000  # more entries count as too much output: file systems have inode quotas
 
 
 def empty(folder: Path) -> None:
-    """Remove everything in a folder, keeping the folder. Raises OSError."""
+    """Remove everything in a folder, but keep the folder. Raises OSError."""
     while entries := list(os.scandir(folder)):
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
@@ -40,7 +40,7 @@ def empty(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, link or whole folder, if it is there. Raises OSError."""
+    """Remove a file, link or whole folder, if it exists. Raises OSError."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
@@ -58,8 +58,8 @@ def renew(path: Path) -> None:
 def measure(folders: tuple[Path, ...], enough: int) -> tuple[int, int]:
     """Return (bytes on disk, entries) below folders; stop counting past `enough` bytes.
 
-    Nothing is hidden: a folder that was closed to its own owner is opened again, and folders
-    nested deeper than a path may be long count as too many entries.
+    Nothing stays hidden: the owner's permissions on a folder are restored if they were removed, and
+    folders nested too deep for a path count as too many entries.
     """
     size = entries = 0
     todo = [(os.fspath(folder), os.fspath(folder)) for folder in folders]
@@ -83,7 +83,7 @@ def measure(folders: tuple[Path, ...], enough: int) -> tuple[int, int]:
 
 
 def _entries(root: str, path: str) -> list[os.DirEntry[str]] | None:
-    """Return a folder's entries; none of one that vanished, None of one that lies too deep."""
+    """Return a folder's entries: [] if it vanished, None if it is nested too deep for a path."""
     for _ in range(2):
         try:
             with os.scandir(path) as scan:
@@ -97,7 +97,7 @@ def _entries(root: str, path: str) -> list[os.DirEntry[str]] | None:
 
 
 def _open_up(root: str, path: str) -> None:
-    """Give a folder's owner its rights back, following no link below `root`. Raises OSError."""
+    """Restore the owner's permissions on a folder; follow no link below `root`. Raises OSError."""
     flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
     folder = os.open(root, flags)
     try:
@@ -111,10 +111,10 @@ def _open_up(root: str, path: str) -> None:
 
 
 def leave_plain(folder: Path, size: int) -> None:
-    """Leave nothing in a folder but folders and files of its own; empty it if it is too large.
+    """Keep only plain files and folders in a folder; empty it if it exceeds `size` bytes.
 
-    What is left may be read by anybody and anything later: no link leads elsewhere, no pipe
-    blocks a reader, no file is set-user-ID. `size` is in bytes. Raises OSError.
+    Afterwards any program can read it safely: no link leads elsewhere, no pipe blocks a reader, no
+    file is set-user-ID. Raises OSError.
     """
     held, entries = measure((folder,), size)
     if held > size or entries > MAX_ENTRIES:
@@ -139,7 +139,7 @@ def leave_plain(folder: Path, size: int) -> None:
 
 
 def free_mb(path: Path) -> float:
-    """Return the space that is free to this user on the file system of `path`, MiB."""
+    """Return the free space for this user on the file system of `path`, in MiB."""
     info = os.statvfs(path)
     return info.f_bavail * info.f_frsize / 2**20
 
@@ -147,7 +147,7 @@ def free_mb(path: Path) -> float:
 def copy_code(source: Path, target: Path, most: int) -> None:
     """Copy what `hash_tree` covers: regular files, no links, no caches. Raises OSError.
 
-    Nothing of a folder that holds more than `most` bytes.
+    If these files exceed `most` bytes, nothing is copied.
     """
     target.mkdir()
     found = tree_files(source)
@@ -159,11 +159,11 @@ def copy_code(source: Path, target: Path, most: int) -> None:
         shutil.copyfile(path, copy)
 
 
-# What a lost worker said, kept in its trial's log before its own files are removed.
+# The output of a lost worker, kept in its trial's log before the worker's files are removed.
 
 
 def keep_log(paths: TrialPaths, said: str) -> None:
-    """Append a worker's last words to the trial's log; a full disk costs them, nothing else."""
+    """Append a lost worker's output to the trial's log; ignore errors."""
     if not said:
         return
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -171,4 +171,4 @@ def keep_log(paths: TrialPaths, said: str) -> None:
         with os.fdopen(os.open(paths.log, flags, 0o644), "ab") as file:
             file.write(f"\n[the worker ended without a result; it said:]\n{said}".encode())
     except OSError:
-        return  # a full disk, or no file any more: the trial is lost with or without its log
+        return  # full disk, or not a regular file: the trial is lost with or without its log

@@ -1,8 +1,8 @@
-"""worker.json: who runs a trial, so that it is neither doubled nor left behind.
+"""worker.json: which worker runs a trial, so that no trial is run twice or abandoned.
 
-A node that was cut off may come back with its worker still running, long after the trial was
-given to another one. Each worker therefore writes a token of its own, and looks whether it is
-still there before it changes anything that others read.
+A node that lost its network may come back with its worker still running, long after another worker
+got the trial. So each worker writes its own token, and checks that the token is still there before
+it changes anything that others read.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Isolation
 
-_CLOCK_SLACK_S = 2.0  # the boot time start times are counted from moves when clocks are set
+_CLOCK_SLACK_S = 2.0  # start times are relative to the boot time, which moves when clocks are set
 
 
 class Replaced(Interrupted):
-    """The trial was given to another worker, or it ended: this one has nothing more to say."""
+    """The trial was given to another worker, or it ended: this worker must not report."""
 
 
 class Presence(Record):
     """A worker: its host, process id and start time (seconds since the epoch), and the run.
 
-    The host is the system's name and not Slurm's: a driver outside of jobs has to know it too.
-    The token tells two executions of the same run apart.
+    The host is named by the system, not by Slurm: a driver outside of jobs must know the name too.
+    The token distinguishes two executions of the same run.
     """
 
     host: str
@@ -45,7 +45,7 @@ class Presence(Record):
 
 
 def announce(paths: TrialPaths, run: int) -> Presence:
-    """Write worker.json for this process and return what it says. Raises OSError."""
+    """Write worker.json for this process and return its content. Raises OSError."""
     me = psutil.Process()
     here = Presence(
         host=socket.gethostname(),
@@ -60,23 +60,23 @@ def announce(paths: TrialPaths, run: int) -> Presence:
 
 
 def is_current(paths: TrialPaths, mine: Presence) -> bool:
-    """Tell whether worker.json is still this worker's and spec.json still asks for its run."""
+    """Return whether worker.json is still this worker's and spec.json still asks for its run."""
     return read(paths) == mine and _wanted_run(paths) == mine.run
 
 
 def is_replaced(paths: TrialPaths, mine: Presence) -> bool:
-    """Tell whether another worker has announced itself, or spec.json asks for a later run.
+    """Return whether another worker announced itself, or spec.json asks for a later run.
 
-    Files that are missing or garbage are no sign of that; see `is_taken_away`.
+    Missing or invalid files do not count as a replacement; see `is_taken_away`.
     """
     other, wanted = read(paths), _wanted_run(paths)
     return (other is not None and other != mine) or (wanted is not None and wanted > mine.run)
 
 
 def is_taken_away(paths: TrialPaths, isolation: Isolation) -> bool:
-    """Tell whether the trial ended without this worker and its folder was compacted away.
+    """Return whether the trial ended without this worker and its folder was compacted away.
 
-    A candidate without a sandbox could remove our files, so there the whole folder must be gone.
+    A candidate without a sandbox could remove our files, so then the whole folder must be gone.
     """
     if isolation is Isolation.NONE:
         return _is_gone(paths.root)
@@ -88,7 +88,7 @@ def _is_gone(path: Path) -> bool:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
-    except OSError:  # a file system in trouble says nothing
+    except OSError:  # a failing file system proves nothing
         return False
     return False
 
@@ -109,7 +109,7 @@ def read(paths: TrialPaths) -> Presence | None:
 
 
 def began(paths: TrialPaths, run: int) -> float | None:
-    """Return when a worker announced itself for a run, seconds since the epoch; None: none did."""
+    """Return when a worker announced itself for a run (seconds since the epoch), or None."""
     known = read(paths)
     if known is None or known.run != run:
         return None
@@ -120,9 +120,9 @@ def began(paths: TrialPaths, run: int) -> float | None:
 
 
 def died(paths: TrialPaths, run: int) -> bool:
-    """Tell whether a worker of a run began here and is gone, though this machine was not restarted.
+    """Return whether a run's worker on this host is gone although the host was not rebooted.
 
-    Whoever stops a worker withdraws it: see `withdraw`.
+    A worker that was stopped on purpose does not count: see `withdraw`.
     """
     known = read(paths)
     if known is None or known.host != socket.gethostname() or known.run != run:
@@ -133,13 +133,13 @@ def died(paths: TrialPaths, run: int) -> bool:
 
 
 def withdraw(paths: TrialPaths) -> None:
-    """Forget a worker that was stopped on purpose and left no result. Raises OSError."""
+    """Remove worker.json of a worker stopped on purpose, if it left no result. Raises OSError."""
     if not paths.result.exists():
         paths.worker.unlink(missing_ok=True)
 
 
 def live_worker(paths: TrialPaths, run: int | None = None) -> psutil.Process | None:
-    """Return the worker if it is alive on this host and on this run (None: on any)."""
+    """Return the worker's process if it is alive on this host, with this run (None: any run)."""
     known = read(paths)
     if known is None or known.host != socket.gethostname() or known.pid == os.getpid():
         return None

@@ -1,6 +1,6 @@
-"""Predictions to metrics: a copy of the file is scored in a process that sees the labels.
+"""Turn predictions into metrics: a process that sees the labels scores a copy of the file.
 
-Nothing else a candidate wrote or printed is ever read for a number.
+No number is ever read from anything else that a candidate wrote or printed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _REPLY_BYTES = 64 * 1024
 
 
 def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Outcome, str | None]:
-    """Return the outcome and, when scored, the hash of the predictions.
+    """Return the outcome and, if scored, the hash of the predictions.
 
     Raises OSError (no space for the copy), HostUnfit and Interrupted.
     """
@@ -61,13 +61,13 @@ def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Ou
             changed = f"{spec.sources.scorer} was changed while the trial ran: restore it"
             return machine_failed(MachineFailure.SETUP, changed), None
         outcome = _run_scorer(spec, private, stop)
-    # Equal numbers that candidates report of themselves do not show that they did the same.
+    # Equal self-reported numbers do not prove that two candidates did the same.
     is_evidence = isinstance(outcome, Scored) and not spec.metrics[0].is_self_reported
     return outcome, taken if is_evidence else None
 
 
 def is_scorer_intact(spec: TrialSpec) -> bool:
-    """Tell whether the scorer is the file that was recorded at launch."""
+    """Return whether the scorer is the file that was recorded at launch."""
     try:
         return hash_file(vault.path_of(spec.sources.scorer)) == spec.sources.scorer_hash
     except OSError:
@@ -75,7 +75,7 @@ def is_scorer_intact(spec: TrialSpec) -> bool:
 
 
 def _take(spec: TrialSpec, paths: TrialPaths, copy: Path) -> str | IdeaFailed:
-    """Copy the predictions without trusting a name on the way; return their hash."""
+    """Copy the predictions, following no link on their path; return their hash."""
     content = read_output(paths, spec.sources.predictions, spec.limits.output_mb * 2**20)
     if isinstance(content, IdeaFailed):
         return content
@@ -85,9 +85,9 @@ def _take(spec: TrialSpec, paths: TrialPaths, copy: Path) -> str | IdeaFailed:
 
 
 def read_output(paths: TrialPaths, name: str, limit: int) -> bytes | IdeaFailed:
-    """Return a file of at most `limit` bytes that a candidate wrote, or why it is none.
+    """Return the content of a file that a candidate wrote, or why it cannot be used.
 
-    No name on the way is trusted. Raises OSError.
+    The file may have at most `limit` bytes. No link on its path is followed. Raises OSError.
     """
     try:
         descriptor = _open_below(paths.root, (paths.out.name, *Path(name).parts))
@@ -108,7 +108,7 @@ def read_output(paths: TrialPaths, name: str, limit: int) -> bytes | IdeaFailed:
 
 
 def _copy_of(spec: TrialSpec, private: Path) -> Path:
-    """Return where the scorer finds the predictions, under a name that may be any."""
+    """Return the path of the copy for the scorer, in a folder of its own: any name is possible."""
     return private / "predictions" / Path(spec.sources.predictions).name
 
 
@@ -123,7 +123,7 @@ _UNOPENED = {
 
 
 def _fault(info: os.stat_result, name: str, limit: int) -> IdeaFailed | None:
-    """Return what keeps an opened file from being read as predictions."""
+    """Return why an opened file cannot be read as predictions, or None."""
     if not stat.S_ISREG(info.st_mode):
         return idea_failed(IdeaFailure.TAMPERING, f"{name} is a folder or special file")
     if info.st_nlink > 1:
@@ -155,7 +155,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     home = private / "home"
     home.mkdir()
     limits = spec.limits
-    # -P: a module planted beside the scorer or in its working directory is not imported.
+    # -P: do not import modules planted beside the scorer or in its working directory.
     command = [sys.executable, "-P", "-B", str(vault.path_of(spec.sources.scorer))]
     labels = vault.path_of(spec.sources.labels)
     command += ["--predictions", str(predictions), "--labels", str(labels)]
@@ -176,7 +176,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
 
 
 def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
-    """Return what the scorer's end means."""
+    """Return the outcome from how the scorer ended and what it printed."""
     said = headline(stderr)
     if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:
         return idea_failed(_BAD, said or "the scorer refused the predictions")
@@ -197,7 +197,7 @@ def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
 
 
 def _scores(spec: TrialSpec, values: dict[str, object]) -> Outcome:
-    """Return what the scorer said of the recipe's metrics."""
+    """Return the outcome from the values that the scorer printed."""
     found = {metric.name: _number(values.get(metric.name)) for metric in spec.metrics}
     scores = {name: value for name, value in found.items() if value is not None}
     for name, value in found.items():
@@ -205,7 +205,7 @@ def _scores(spec: TrialSpec, values: dict[str, object]) -> Outcome:
             return _failed(f"the scorer gave no number for {name!r}")
         if not math.isfinite(value) and spec.idea_id == BASELINE_ID:
             return _failed(f"the scorer gave no finite number for {name!r}")
-        # The reference's predictions have passed this scorer, so it lies with these.
+        # The scorer accepted the reference's predictions, so these are at fault.
         if not is_measured(value):
             beyond = f": beyond {LARGEST:g} in size" if math.isfinite(value) else ""
             return idea_failed(_BAD, f"its {name} is {value:g}{beyond}")
@@ -213,7 +213,7 @@ def _scores(spec: TrialSpec, values: dict[str, object]) -> Outcome:
 
 
 def _number(value: object) -> float | None:
-    """Return a number, which may not be finite; None for what is none."""
+    """Return a value as a float, which may be infinite or NaN; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

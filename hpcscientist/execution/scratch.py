@@ -1,13 +1,13 @@
-"""Private folders of trials on a node's own disk: made, found again, swept.
+"""Private folders of trials on a node's local disk: create, find and sweep them.
 
-A folder's name says whose it is: `hpcsci-TRIAL-OWNER-PID-RANDOM`, where TRIAL stands for the
-trial's folder and OWNER for campaign, host and user. The host is in it because `scratch` may
-be a shared file system after all. Names are short: a candidate's sockets lie below, and their
-paths may have 107 bytes.
+A folder is named `hpcsci-TRIAL-OWNER-PID-RANDOM`. TRIAL is a hash of the trial's folder, OWNER a
+hash of campaign, host and user. The host is included because `scratch` may turn out to be a shared
+file system. Names are short because candidates create sockets in these folders, and a socket's path
+is limited to 107 bytes.
 
-A worker holds a lock (flock(2)) on its folder. What a killed worker left is known by two
-signs together: nobody holds its lock, and its process is gone. One sign alone could mislead:
-a folder exists before it is locked, and another job's processes may not be visible.
+A worker holds a lock (flock(2)) on its folder. A folder counts as left by a killed worker if nobody
+holds its lock and its process is gone. Neither alone is proof: a folder exists before it is locked,
+and another job's processes may not be visible.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import TrialSpec
 
-_SLACK_S = 2.0  # clocks are set, and a process's start time moves with them
+_SLACK_S = 2.0  # a process's start time moves when clocks are set
 
 
 @contextmanager
 def private_folder(spec: TrialSpec, paths: TrialPaths) -> Iterator[Path]:
-    """Make a private folder for a trial, and remove it at the end.
+    """Create a private folder for a trial, and remove it at the end.
 
     Raises HostUnfit and OSError.
     """
@@ -55,7 +55,7 @@ def private_folder(spec: TrialSpec, paths: TrialPaths) -> Iterator[Path]:
 def sweep(spec: TrialSpec, paths: TrialPaths) -> bool:
     """Remove what killed workers of the campaign left on this node.
 
-    Returns whether any of it was of this very trial. Raises HostUnfit and OSError.
+    Returns whether any of it belonged to this trial. Raises HostUnfit and OSError.
     """
     mine = False
     for folder in scratch_base(spec.host).glob(f"hpcsci-*-{_owner(spec)}-*"):
@@ -67,7 +67,7 @@ def sweep(spec: TrialSpec, paths: TrialPaths) -> bool:
 
 
 def remove_of(paths: TrialPaths) -> None:
-    """Remove a trial's private folders on this machine. Call it when no worker runs it."""
+    """Remove a trial's private folders on this machine. Call it when no worker runs the trial."""
     try:
         base = scratch_base(_host_of(paths))
     except HostUnfit:
@@ -115,14 +115,14 @@ def _is_left_over(folder: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # no locks on this file system: the process has to do
+        return True  # no locks on this file system: rely on the process check alone
     finally:
         os.close(descriptor)
     return True
 
 
 def _began_before(pid: int, moment: float) -> bool:
-    """Tell whether a process exists that may have made a folder at that moment."""
+    """Return whether process `pid` exists and may have started before `moment`."""
     try:
         return bool(psutil.Process(pid).create_time() <= moment + _SLACK_S)
     except psutil.NoSuchProcess:

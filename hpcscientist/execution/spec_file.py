@@ -1,8 +1,8 @@
-"""spec.json: what a trial is to run, with the seal of the driver that wrote it.
+"""spec.json: what a trial is to run, signed by the driver that wrote it.
 
-A candidate without a sandbox can write into the folders of other trials. A worker runs nothing that
-does not bear the seal of the campaign whose run directory it lies in; without the key of that
-campaign it cannot tell.
+A candidate without a sandbox can write into the folders of other trials. So a worker runs only
+specs signed with the key of the campaign whose run directory they are in. Only if this user has no
+key of that campaign, an unsigned spec is accepted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write(paths: TrialPaths, spec: TrialSpec, *, durable: bool = True) -> None:
 
 
 def read(paths: TrialPaths) -> TrialSpec:
-    """Return what a trial is to run. Raises Unsealed, ValueError where it is no spec, OSError."""
+    """Return what a trial is to run. Raises Unsealed, ValueError (not a spec) and OSError."""
     text = read_regular(paths.spec)
     spec, content = TrialSpec.model_validate_json(text), json.loads(text)
     campaign_id = spec.provenance.campaign_id
@@ -46,6 +46,10 @@ def read(paths: TrialPaths) -> TrialSpec:
 
 
 def _seal(campaign_id: str, content: dict[str, Any]) -> str:
-    """Of the file's own words: another version of the package may have written it."""
+    """Return the signature of the file's fields without the signature itself.
+
+    It covers the fields as they are in the file, not as `TrialSpec` knows them: another version of
+    the package may have written the file.
+    """
     told = {name: value for name, value in content.items() if name != _SEAL}
     return vault.seal(campaign_id, json.dumps(told, sort_keys=True).encode())

@@ -1,6 +1,6 @@
-"""One trial: the candidate in its bounds, then the scorer. Every outcome is a type.
+"""Run one trial: the candidate within its bounds, then the scorer. Every outcome is a type.
 
-Whatever a candidate does ends up in the report; what goes wrong around it is a machine
+Whatever the candidate does ends up in the report. Anything that goes wrong around it is a machine
 failure and says nothing about the idea.
 """
 
@@ -37,24 +37,24 @@ from hpcscientist.records.trial import (
 )
 from hpcscientist.system import processes
 
-# What a candidate must not touch: everything of its trial but `out`.
+# A candidate must not touch anything of its trial's folder but `out`.
 #
-# Without a sandbox it can; then it gains nothing, and is found out. Not covered: files outside
-# the trial's folder.
+# Without a sandbox it can, but it gains nothing and is detected. Not covered: files outside the
+# trial's folder.
 
-_NETWORK_LEFTOVER = ".nfs"  # an NFS client's name for a deleted file that is still open
+_NETWORK_LEFTOVER = ".nfs"  # how an NFS client names a deleted file that is still open
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A trial's folder as it was before the candidate ran."""
+    """The state of a trial's folder before the candidate ran."""
 
     names: frozenset[str]
     contents: dict[str, bytes]
 
 
 def look(paths: TrialPaths) -> Before:
-    """Take note of a trial's folder. Raises OSError."""
+    """Return the state of a trial's folder. Raises OSError."""
     ours = (paths.spec, paths.worker)
     return Before(
         names=_names(paths) | {paths.out.name, paths.log.name},
@@ -63,10 +63,7 @@ def look(paths: TrialPaths) -> Before:
 
 
 def undo(before: Before, paths: TrialPaths) -> str | None:
-    """Put the folder back as it was; return what had been tampered with, or None.
-
-    Raises OSError.
-    """
+    """Restore the folder; return what had been tampered with, or None. Raises OSError."""
     found: list[str] = []
     if paths.root.is_symlink() or not paths.root.is_dir():
         found.append("it removed the trial's folder")
@@ -95,7 +92,7 @@ def _names(paths: TrialPaths) -> frozenset[str]:
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    """Tell whether a path is a file of its own with this content; read no more than needed."""
+    """Return whether a path is a plain file with this content; read it only if the size fits."""
     if _is_foreign_file(path) or path.stat().st_size != len(content):
         return False
     return path.read_bytes() == content
@@ -117,7 +114,7 @@ _MAY_BE_DISK = (IdeaFailure.ERROR, IdeaFailure.BAD_PREDICTIONS)
 
 @dataclass(slots=True)
 class _Course:
-    """What is known of a trial so far; filled in as it goes."""
+    """What is known about a trial so far; filled in as it runs."""
 
     mine: presence.Presence | None = None
     ended: Ended | None = None
@@ -130,11 +127,11 @@ def run(
     stop: threading.Event | None = None,
     mine: presence.Presence | None = None,
 ) -> TrialReport:
-    """Run a trial to its end and report.
+    """Run a trial to its end and return its report.
 
-    Setting `stop` ends the candidate's whole tree and raises Interrupted: nothing is
-    reported then. `mine` is what this worker announced: Replaced is raised, and the trial's
-    folder left as it is, once it was given to another or is gone. Call it from the main thread (see
+    Setting `stop` ends the candidate's whole process tree and raises Interrupted, without a report.
+    `mine` is what this worker announced: if the trial was given to another worker or its folder is
+    gone, the folder is left as it is and Replaced is raised. Call it from the main thread (see
     `supervise`).
     """
     started_at, course = time.time(), _Course(mine=mine)
@@ -168,15 +165,15 @@ def run(
 
 
 def node_name(environment: Mapping[str, str]) -> str:
-    """Return Slurm's name of this node; outside Slurm's jobs the host's.
+    """Return Slurm's name of this node; outside Slurm's jobs the host name.
 
-    On many clusters the host's name has a domain, and Slurm takes no such name.
+    On many clusters the host name includes a domain, and Slurm rejects such a name.
     """
     return environment.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 def slurm_job(environment: Mapping[str, str]) -> str | None:
-    """Return the Slurm job this process is part of, `ID` or `ARRAY_TASK`; None outside one."""
+    """Return the Slurm job of this process, as `ID` or `ARRAY_TASK`; None outside of jobs."""
     array, task = (environment.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
     return f"{array}_{task}" if array and task else environment.get("SLURM_JOB_ID") or None
 
@@ -186,7 +183,7 @@ def _run(spec: TrialSpec, paths: TrialPaths, stop: threading.Event, course: _Cou
         processes.end_marked(spec.provenance.campaign_id, spec.trial_id)
     outcome = _outcome(spec, paths, stop, course)
     if course.ended is not None:
-        with contextlib.suppress(OSError):  # what it leaves is looked at by nobody who trusts it
+        with contextlib.suppress(OSError):  # nobody who reads these files trusts them anyway
             folders.leave_plain(paths.out, spec.limits.output_mb * 2**20)
     return outcome
 
@@ -197,7 +194,7 @@ def _outcome(spec: TrialSpec, paths: TrialPaths, stop: threading.Event, course: 
         if obstacle is not None:
             return machine_failed(MachineFailure.SETUP, obstacle)
         folders.remove(paths.out)
-        paths.out.mkdir()  # not its parents: a trial that was taken away stays away
+        paths.out.mkdir()  # without parents: a trial's folder that was removed stays removed
         folders.remove(paths.log)
         before = look(paths)
         ran = sandbox.run_candidate(spec, paths, private, stop)
@@ -226,7 +223,7 @@ def _still_ours(spec: TrialSpec, paths: TrialPaths, mine: presence.Presence | No
 def _tampered(spec: TrialSpec, found: str) -> Outcome:
     if spec.isolation is Isolation.NONE:
         return idea_failed(IdeaFailure.TAMPERING, found)
-    # It cannot have been the candidate: it did not see the folder.
+    # It cannot have been the candidate, which did not see the folder.
     detail = f"somebody changed the trial's folder while it ran ({found}): leave it alone"
     return machine_failed(MachineFailure.SETUP, detail)
 
@@ -239,7 +236,7 @@ def _verdict(spec: TrialSpec, ended: Ended, log: Path) -> Outcome | None:
 
 
 def _unless_full(outcome: Outcome, paths: TrialPaths, private: Path) -> Outcome:
-    """Return a disk failure instead where a full disk may be what failed the candidate."""
+    """Return the outcome, or a disk failure if a full disk may have made the candidate fail."""
     if not isinstance(outcome, IdeaFailed) or outcome.failure not in _MAY_BE_DISK:
         return outcome
     tail = read_tail(paths.log, _TAIL_BYTES)
@@ -249,7 +246,7 @@ def _unless_full(outcome: Outcome, paths: TrialPaths, private: Path) -> Outcome:
         if free < _FULL_MB or (complains and free < _NEARLY_FULL_MB):
             detail = f"{free:.1f} MiB are free for {place}: make room"
             return machine_failed(MachineFailure.DISK_FULL, detail)
-        # What a quota leaves is not told by the free space, and what a candidate says is no proof.
+        # Free space does not reflect a quota, and the candidate's message is no proof: so write.
         if complains and not takes(place, _FULL_MB * 2**20):
             detail = f"your quota is used up for {place}: make room"
             return machine_failed(MachineFailure.DISK_FULL, detail)
@@ -257,7 +254,7 @@ def _unless_full(outcome: Outcome, paths: TrialPaths, private: Path) -> Outcome:
 
 
 def _full_place(spec: TrialSpec, paths: TrialPaths) -> Path | None:
-    """The folder of a trial that has no room, where an error does not name it."""
+    """Return the folder of a trial that has no space left, if an error does not name it."""
     places = [paths.root]
     with contextlib.suppress(host.HostUnfit, OSError):
         places.insert(0, host.scratch_base(spec.host))

@@ -1,7 +1,7 @@
 """What the end of a run means for its trial: one pure function, for every backend.
 
-The worker writes the outcome of whatever it sees. The rest is for runs that left no result: their
-worker was ended, and only what it ran on can say why.
+The worker writes the outcome of everything it sees. A run without a result had its worker ended,
+and only the backend can say why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcscientist.records.trial import (
     Usage,
 )
 
-# Slurm's and the kernel's words where a job's memory ran out and the state does not say so.
+# Messages of Slurm and the kernel about a job's memory, for when the state does not name it.
 _MEMORY_WORDS = re.compile(
     r"oom[- _]kill|out of memory|exceeded (job|step|task)? ?memory limit|memory limit.*exceeded",
     re.IGNORECASE,
@@ -29,9 +29,9 @@ _MEMORY_WORDS = re.compile(
 
 
 def classify_end(spec: TrialSpec, ended: Ended, result: TrialReport | None) -> TrialReport | None:
-    """Return what came of a run; None where it is to be run again and nothing was lost.
+    """Return a run's report; None if the trial is to be rerun and nothing was lost.
 
-    `result` is what stands in its result file, if that is valid.
+    `result` is the content of its result file, if that is valid.
     """
     if result is not None and result.run == spec.run:
         return result
@@ -73,14 +73,14 @@ def _outcome(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed:
     where = _where(ended, ended.scheduler_state)
     failure, words = _MACHINE.get(ended.state, _LOST)
     tail = "" if began else "; its worker had not begun"
-    # Its last line: a traceback above it may be that of another trial of the same element.
+    # Only the last line: a traceback above may be from another trial of the same element.
     last = ended.said.strip().splitlines()[-1:] if ended.state is EndState.FAILED else []
     said = f": {last[0].strip()[:200]}" if last else ""
     return MachineFailed(failure=failure, detail=f"{ended.why or words}{where}{tail}{said}")
 
 
 def _where(ended: Ended, state: str | None = None) -> str:
-    """Say which job it was, where, and with `state` what the scheduler called its end."""
+    """Return the job, its node and, if given, the scheduler's `state`, for a message."""
     if ended.job is None:
         return ""
     node = f" on {ended.node}" if ended.node else ""

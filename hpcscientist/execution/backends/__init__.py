@@ -1,1 +1,1 @@
-"""Adapters of the backend port. Here alone is submitit imported."""
+"""Backends: adapters of `ports.Backend`. Only this folder imports submitit."""

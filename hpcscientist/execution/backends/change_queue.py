@@ -1,4 +1,4 @@
-"""What a backend has to tell: kept until somebody takes it."""
+"""A queue of the changes that a backend reports, kept until the driver takes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hpcscientist.records.trial import Change
 
 
 class ChangeQueue:
-    """Changes in the order of their happening; see `changes` in `ports`."""
+    """Changes in chronological order; see `changes` in `ports`."""
 
     def __init__(self) -> None:
         self._changes: list[Change] = []
@@ -17,17 +17,17 @@ class ChangeQueue:
         self._some = asyncio.Event()
 
     def tell(self, change: Change) -> None:
-        """Add one."""
+        """Add a change."""
         self._changes.append(change)
         self._some.set()
 
     def fail(self, error: BaseException) -> None:
-        """Have the next call raise, once everything before was taken."""
+        """Make `take` raise `error`, once everything before was taken."""
         self._error = self._error or error
         self._some.set()
 
     async def take(self) -> Sequence[Change]:
-        """Wait until there is something, and take it all. Raises what `fail` was given."""
+        """Wait until there are changes, and take all. Raises the error that `fail` was given."""
         await self._some.wait()
         if not self._changes and self._error is not None:
             raise self._error

@@ -1,13 +1,14 @@
-"""Trials as processes of this machine, each the worker's own command in a session of its own.
+"""Run trials as processes of this machine, each worker in a session of its own.
 
-Not submitit's LocalExecutor: it costs a second interpreter a trial, to keep a deadline that is kept
-here, and it imports NumPy before it loads a call, which starts threads in a process that forks.
+This does not use submitit's LocalExecutor. That needs a second interpreter per trial to enforce a
+deadline, which is enforced here anyway. It also imports NumPy before it loads a call, which starts
+threads in a process that forks.
 
-A candidate that runs among all the user's processes may stop or trace its worker, which then keeps
-no deadline; so the driver does, from outside.
+Without a namespace of its own (see `pid_namespace`), a candidate may stop or trace its worker,
+which then enforces no deadline. So the driver enforces it from outside.
 
-Not covered: such a candidate that stops the driver too (it cannot where it is set apart: see
-`pid_namespace`); a second host. A worker.json of another host without a result counts as lost.
+Not covered: such a candidate that stops the driver, too; a second host. A worker.json of another
+host without a result counts as lost.
 """
 
 from __future__ import annotations
@@ -48,30 +49,29 @@ from hpcscientist.system import gpus, processes
 __all__ = ["LocalBackend", "sweep"]
 
 _POLL_S = 0.05
-_SLACK_S = 120.0  # for the worker, beside what its candidate and its scorer may take
+_SLACK_S = 120.0  # for the worker, beyond the limits of its candidate and its scorer
 _LOG = "log"
 _LOG_TAIL = 16 * 1024
-_OVERTIME_S = 10.0  # past its deadline a worker that runs ends its candidate within a tick
-_HELD_S = 3.0  # and one that was stopped for so long does not
+_OVERTIME_S = 10.0  # past the deadline; a running worker ends its candidate within a tick
+_HELD_S = 3.0  # how long a worker must be stopped or traced before it is ended
 _STANDING_STILL = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 Job = subprocess.Popen[bytes]
 
 
 class LocalBackend(ProcessBackend):
-    """Runs at most `slots` trials at once, first come first served, each with GPUs of its own.
+    """Runs at most `slots` trials at once, first come, first served, each with GPUs of its own.
 
-    Trials start as soon as there are memory and GPUs for them.
+    A trial starts as soon as there are enough memory and GPUs.
     """
 
     def __init__(
         self, paths: RunPaths, slots: int, module: str, gpus: Sequence[str] | None = None
     ) -> None:
-        """Start nothing yet. `module` is what a trial is run by: see `worker.__main__`.
+        """Start nothing yet. `module` is the module that runs a trial: see `worker.__main__`.
 
-        `gpus` are those that trials may have, as CUDA_VISIBLE_DEVICES names them; None: all that
-        there are. Raises UsageError for a run directory with which a campaign could not go to
-        Slurm.
+        `gpus` are those that trials may use, as CUDA_VISIBLE_DEVICES names them; None: all GPUs.
+        Raises UsageError for a run directory that a campaign could not use on Slurm.
         """
         refuse_patterns(paths.root)
         super().__init__(slots)
@@ -79,20 +79,20 @@ class LocalBackend(ProcessBackend):
         self._slots = Slots(slots, gpu_names(os.environ) if gpus is None else gpus, memory_mb())
 
     async def sweep(self) -> None:
-        """Stop what still runs, and remove what killed drivers left of ended jobs."""
+        """Stop all runs, and remove what killed drivers left of ended jobs."""
         await super().sweep()
         clear_submission(self._paths)
 
     async def follow(self, trial: TrialSpec) -> Ended:
-        """Run a trial, or wait for the worker that runs it already; see `ProcessBackend`."""
+        """Run a trial, or wait for a worker that already runs it; see `ProcessBackend`."""
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
-        if presence.died(paths, trial.run):  # and the driver that started it with it
+        if presence.died(paths, trial.run):  # and so did the driver that started it
             said = self._clear_up(trial, paths, folder)
             return _ended(trial, paths, "the worker and the driver ended while it ran", said)
         need = _need(trial)
         adopted = presence.live_worker(paths, trial.run)
-        # What runs already does, whoever waits.
+        # A worker that already runs does not have to wait for a slot.
         held = await self._slots.take(need) if adopted is None else self._take_over(need, paths)
         job: Job | None = None
         try:
@@ -111,13 +111,13 @@ class LocalBackend(ProcessBackend):
         return _ended(trial, paths, why, said)
 
     def _take_over(self, need: Need, paths: TrialPaths) -> Held:
-        """Take what a worker has that runs already."""
+        """Take the slot and the GPUs of a worker that already runs."""
         known = presence.read(paths)
         return self._slots.take_now(need, known.gpus if known is not None else ())
 
     def _start(self, trial: TrialSpec, folder: Path, held: Held) -> Job:
-        """Start a worker, apart from the terminal's Ctrl-C. Raises DiskFull, OSError."""
-        if folder.exists():  # a driver that was killed left a worker that has not begun
+        """Start a worker, unaffected by the terminal's Ctrl-C. Raises DiskFull, OSError."""
+        if folder.exists():  # a killed driver left a worker that has not begun
             _end_named(folder)
         environment = dict(os.environ)
         if held.gpus:
@@ -127,7 +127,7 @@ class LocalBackend(ProcessBackend):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / _LOG).open("wb") as log:
-                # -P: what a candidate put into the folder of whoever launched is not imported.
+                # -P: do not import what a candidate put into the driver's working directory.
                 return Job(
                     [sys.executable, "-P", "-m", self._module, where, str(trial.run), folder],
                     env=environment,
@@ -145,13 +145,13 @@ class LocalBackend(ProcessBackend):
     async def _waited(self, trial: TrialSpec, paths: TrialPaths, job: Job | None) -> str:
         """Wait until no worker of this run is alive.
 
-        Return why they had to be ended, "" where they ended by themselves.
+        Return why they had to be ended; "" if they ended by themselves.
         """
         begun = moving = time.monotonic()
         last = begun
         while (job is not None and job.poll() is None) or presence.live_worker(paths, trial.run):
             now = time.monotonic()
-            # Where this process stood still too, somebody suspended all of us.
+            # If this process stood still, too, somebody suspended driver and worker together.
             if now - last > _HELD_S / 2 or not self._stands_still(trial, paths, job):
                 moving = now
             last = now
@@ -165,7 +165,7 @@ class LocalBackend(ProcessBackend):
         return ""
 
     def _stands_still(self, trial: TrialSpec, paths: TrialPaths, job: Job | None) -> bool:
-        """Tell whether somebody stops or traces the worker."""
+        """Return whether the worker is stopped or traced."""
         pids = [] if job is None else [job.pid]
         worker = presence.live_worker(paths, trial.run)
         if worker is not None:
@@ -177,7 +177,7 @@ class LocalBackend(ProcessBackend):
         return False
 
     async def _stop(self, trial: TrialSpec, paths: TrialPaths, job: Job | None) -> None:
-        """End the worker and its tree: asked first, killed after a while."""
+        """End the worker and its process tree: ask first, kill after a while."""
 
         def alive() -> list[psutil.Process]:
             if job is not None and job.poll() is None:
@@ -189,10 +189,7 @@ class LocalBackend(ProcessBackend):
         _end_marked(trial)
 
     def _clear_up(self, trial: TrialSpec, paths: TrialPaths, folder: Path) -> str:
-        """Remove what a worker left of an ended trial, also one that was killed.
-
-        Return what a lost worker said.
-        """
+        """Remove what an ended or killed worker left; return the output of a lost worker."""
         said = ""
         if not paths.result.exists():
             said = read_tail(folder / _LOG, _LOG_TAIL)
@@ -203,7 +200,7 @@ class LocalBackend(ProcessBackend):
 
 
 def _longest_s(trial: TrialSpec) -> float:
-    """Return the seconds after which a job of this trial can only be hanging."""
+    """Return the seconds after which a worker of this trial must be hanging."""
     return trial.limits.deadline_s + trial.limits.scorer_s + _SLACK_S
 
 
@@ -212,7 +209,7 @@ def _need(trial: TrialSpec) -> Need:
 
 
 def _ended(trial: TrialSpec, paths: TrialPaths, why: str, said: str) -> Ended:
-    """Return the end of a run. `why` its worker had to be ended, "" where it ended by itself."""
+    """Return the end of a run. `why` its worker had to be ended; "" if it ended by itself."""
     lost = bool(why) and not paths.result.exists()
     return Ended(
         run_of(trial),

@@ -1,4 +1,7 @@
-"""A backend whose runs each have a task of their own: it follows processes of this machine."""
+"""Base of backends that follow processes of this machine, with one asyncio task per run.
+
+It also stops workers: those of a live driver, and those that a killed driver left.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,9 @@ _IDLE_S = 3600.0
 
 
 class ProcessBackend(ABC):
-    """Follows at most `places` runs at once; implements `ports.Backend` but for one run.
+    """Follows at most `places` runs at once; a subclass adds `follow` to implement `ports.Backend`.
 
-    A batch is one trial. Make it inside the event loop that uses it.
+    A batch is one trial. Create it inside the event loop that uses it.
     """
 
     outlives_driver = False
@@ -52,49 +55,49 @@ class ProcessBackend(ABC):
 
     @abstractmethod
     async def follow(self, trial: TrialSpec) -> Ended:
-        """Take a run from its start, which it tells by `began`, to its end.
+        """Carry out a run to its end, calling `began` when it starts.
 
-        Cancelled, it stops the run before it passes the cancellation on. What else it raises is
-        raised by `changes`.
+        If cancelled, stop the run first, then let the cancellation pass. `changes` raises any other
+        error that this raises.
         """
 
     def began(self, trial: TrialSpec) -> None:
-        """Tell that a run has left the queue."""
+        """Report that a run has left the queue."""
         self._told.tell(Started(run_of(trial)))
 
     async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
-        """Nothing yet: what was left of a run is met when that is submitted again."""
+        """Adopt nothing: `follow` handles what was left of a run when it is submitted again."""
         return ()
 
     async def capacity(self, like: TrialSpec) -> Capacity:
-        """Say how many places are free; see the port."""
+        """Return how many places are free; see `ports.Backend`."""
         room = max(0, self._places - len(self._tasks))
         return Capacity(room=room, batch_max=1, at_once=self._places, pause_s=_IDLE_S)
 
     async def submit(self, batch: Batch) -> Answer:
-        """Follow the trials of a batch from now on."""
+        """Start following the trials of a batch."""
         for spec in (spec for element in batch.elements for spec in element):
             run = run_of(spec)
             task = asyncio.create_task(self.follow(spec))
             self._tasks[run] = task
-            # Not in the task itself: one that is cancelled before its first turn runs nothing.
+            # Not in the task itself: a task that is cancelled before it starts runs no code.
             task.add_done_callback(partial(self._over, run))
         return Accepted()
 
     async def changes(self) -> Sequence[Change]:
-        """Wait for something to tell; see the port. Raises what `follow` raised."""
+        """Wait for changes; see `ports.Backend`. Raises what `follow` raised."""
         return await self._told.take()
 
     async def cancel(self, runs: Collection[RunId]) -> None:
-        """Stop runs and wait for their end, also when cancelled meanwhile."""
+        """Stop runs and wait until they have ended, including those already being stopped."""
         await _cancel([task for run in runs if (task := self._tasks.get(run)) is not None])
 
     async def sweep(self) -> None:
-        """Stop what still runs."""
+        """Stop all runs."""
         await _cancel(list(self._tasks.values()))
 
     async def close(self) -> None:
-        """Stop what still runs: nothing outlives the driver here. Idempotent."""
+        """Stop all runs, since nothing outlives the driver here. Idempotent."""
         await _cancel(list(self._tasks.values()))
 
     def _over(self, run: RunId, task: asyncio.Task[Ended]) -> None:
@@ -109,16 +112,16 @@ class ProcessBackend(ABC):
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Ended]]) -> None:
-    """Cancel tasks and wait for their end, also when cancelled meanwhile."""
+    """Cancel tasks and wait until they have ended, including those already cancelled."""
     running = [task for task in tasks if not task.done()]
     for task in running:
-        if not task.cancelling():  # a second request would interrupt its stopping
+        if not task.cancelling():  # a second request would interrupt its cleanup
             task.cancel()
     if running:
         await asyncio.wait(running)
 
 
-# Stopping workers: asked first, killed after a while, leftovers included.
+# Stopping workers: ask first, kill after a while, then remove leftovers.
 
 _PATIENCE_S = 5.0
 _REMIND_S = 0.25
@@ -128,7 +131,7 @@ Alive = Callable[[], list[psutil.Process]]
 
 
 class _Stopping:
-    """The state of one stop: whom we asked, and since when."""
+    """The state of stopping some processes: when to remind them and when to kill them."""
 
     def __init__(self, alive: Alive) -> None:
         self._alive = alive
@@ -136,13 +139,13 @@ class _Stopping:
         self._next_reminder = 0.0
 
     def step(self) -> bool:
-        """Ask or kill whoever is still alive; tell whether all are gone."""
+        """Ask or kill the processes still alive; return whether all are gone."""
         found = self._alive()
         now = time.monotonic()
         if found and now > self._until:
             processes.kill_trees([process.pid for process in found])
         elif found and now >= self._next_reminder:
-            # Repeated, because until a worker has set itself up it may miss a signal.
+            # Repeat it: a worker that is still starting may miss a signal.
             self._next_reminder = now + _REMIND_S
             for process in found:
                 try:
@@ -160,9 +163,9 @@ async def stop_processes(alive: Alive) -> None:
 
 
 def clear_submission(paths: RunPaths) -> None:
-    """Remove the folders of jobs here that nobody runs any more, and their workers' scratch.
+    """Remove the folders of this machine's jobs that no longer run, and their workers' scratch.
 
-    What a file system will not let go of stays. Call it only for trials of this machine.
+    Folders that cannot be removed stay. Call it only for trials of this machine.
     """
     for folder in sorted(paths.submission.glob("*")):
         trial = paths.trial(folder.name.rpartition("-")[0])
@@ -173,10 +176,10 @@ def clear_submission(paths: RunPaths) -> None:
 
 
 def sweep(paths: RunPaths) -> int:
-    """Stop all workers of a run directory whose driver is gone, on this host.
+    """Stop all workers on this host of a run directory whose driver is gone.
 
-    Returns how many processes had to be stopped. Call it only when no driver runs: it ends
-    what a driver would take for its own.
+    Returns how many processes had to be stopped. Call it only when no driver runs: it would also
+    end that driver's workers.
     """
     stopped: set[int] = set()
     submission = paths.submission.absolute()
@@ -205,7 +208,7 @@ def sweep(paths: RunPaths) -> int:
 
 
 def _campaign(paths: RunPaths, trials: list[str]) -> str | None:
-    """Return the campaign's id, as its trials know it."""
+    """Return the campaign's id from the specs of its trials, or None."""
     for trial in trials:
         try:
             spec = json.loads(read_regular(paths.trial(trial).spec))

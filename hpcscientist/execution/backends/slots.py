@@ -1,4 +1,4 @@
-"""What a machine has for trials, given out first come first served: slots, GPUs, memory."""
+"""A machine's slots, GPUs and memory, given to trials first come, first served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpcscientist.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a trial asks for besides a slot. MiB. `alone`: nothing runs beside it."""
+    """What a trial requests besides a slot. MiB. `alone`: nothing runs beside it."""
 
     gpus: int = 0
     memory_mb: int = 0
@@ -26,7 +26,7 @@ class Need:
 
 @dataclass(eq=False, slots=True)
 class Held:
-    """What a trial has; `gpus` are its own alone."""
+    """What a trial has been given; `gpus` are exclusively its own."""
 
     need: Need
     gpus: tuple[str, ...] = ()
@@ -36,10 +36,10 @@ _NONE = Need()
 
 
 class Slots:
-    """Slots of one event loop, with the GPUs (by name) and the memory that are shared by them.
+    """Slots of one event loop, with the GPUs (by name) and the memory that they share.
 
-    Whoever asks for more than there is gets all of it, and so waits until nothing else has any.
-    `take_now` may overdraw; then nobody else starts.
+    A trial that requests more than the machine has gets all of it, and so waits until no other
+    trial holds any. `take_now` may overdraw; until that is given back, nothing else starts.
     """
 
     def __init__(self, total: int, gpus: Sequence[str] = (), memory_mb: float = math.inf) -> None:
@@ -51,7 +51,7 @@ class Slots:
         self._waiting: deque[tuple[asyncio.Future[Held], Need]] = deque()
 
     async def take(self, need: Need = _NONE) -> Held:
-        """Wait for a slot and what comes with it; earlier calls go first."""
+        """Wait for a slot and the other resources needed; earlier calls go first."""
         if not self._waiting and self._fits(need):
             return self.take_now(need)
         turn: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
@@ -60,14 +60,14 @@ class Slots:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.give_back(turn.result())  # it was our turn just now
+                self.give_back(turn.result())  # it was granted just before the cancellation
             else:
                 self._waiting = deque(one for one in self._waiting if one[0] is not turn)
-                self._serve()  # what waited behind it may fit
+                self._serve()  # the next in the queue may fit
             raise
 
     def take_now(self, need: Need = _NONE, gpus: Sequence[str] = ()) -> Held:
-        """Take what fits, or what runs already, with the GPUs that it has."""
+        """Take resources without waiting; `gpus` are those that a running trial already has."""
         self._used += 1
         self._gpus_used += need.gpus
         self._memory_used += need.memory_mb
@@ -78,7 +78,7 @@ class Slots:
         return Held(need, tuple(taken))
 
     def give_back(self, held: Held | None = None) -> None:
-        """Return what a trial had to whoever waits longest."""
+        """Release what a trial had, and serve the queue, longest wait first."""
         held = held or Held(_NONE)
         self._used -= 1
         self._gpus_used -= held.need.gpus
@@ -90,7 +90,7 @@ class Slots:
     def _serve(self) -> None:
         while self._waiting and (self._waiting[0][0].done() or self._fits(self._waiting[0][1])):
             turn, need = self._waiting.popleft()
-            if not turn.done():  # done: cancelled, and its task has not run since
+            if not turn.done():  # done means cancelled, but its task has not run since
                 turn.set_result(self.take_now(need))
 
     def _fits(self, need: Need) -> bool:
@@ -98,7 +98,7 @@ class Slots:
             return False
         if need.alone:
             return self._used == 0
-        # One trial has its way whatever it asks for, or it would wait for ever.
+        # If nobody holds a resource, grant any request for it, or the trial would wait forever.
         return (not need.gpus or not self._gpus_used or self._gpus_left() >= need.gpus) and (
             not self._memory_used or self._memory_used + need.memory_mb <= self._memory_mb
         )
@@ -107,14 +107,14 @@ class Slots:
         return self._all_gpus - self._gpus_used
 
 
-# What this machine has for trials that run on it side by side.
+# This machine's resources, shared by the trials that run on it at once.
 
 _DEVICES = Path("/proc/driver/nvidia/gpus")
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def gpu_names(environment: Mapping[str, str], devices: Path = _DEVICES) -> tuple[str, ...]:
-    """Return this machine's GPUs as CUDA_VISIBLE_DEVICES names them; () where none is known of."""
+    """Return this machine's GPUs as CUDA_VISIBLE_DEVICES names them; () if none are known."""
     given = environment.get("CUDA_VISIBLE_DEVICES")
     if given is not None:
         return tuple(name.strip() for name in given.split(",") if name.strip())
@@ -124,21 +124,21 @@ def gpu_names(environment: Mapping[str, str], devices: Path = _DEVICES) -> tuple
 
 
 def memory_mb() -> float:
-    """Return the memory that this process may share out, MiB: the machine's, or its group's."""
+    """Return the memory available to trials, in MiB: the machine's, or its control group's."""
     total = float(psutil.virtual_memory().total)
-    with contextlib.suppress(OSError, ValueError):  # there is no limit, or none that is seen here
+    with contextlib.suppress(OSError, ValueError):  # there is no limit, or it is not visible here
         total = min(total, float(_LIMIT.read_text()))
     return total / 2**20
 
 
-# Paths that Slurm and submitit do not take as they are.
+# Paths that Slurm and submitit do not take literally.
 
 
 def refuse_patterns(root: Path) -> None:
     """Raise UsageError for a folder below which nothing can be submitted.
 
-    submitit puts the job's number in place of %j and the like wherever they stand in a path, and
-    Slurm does so with more of them, so files would come to lie in folders beside.
+    submitit replaces %j and the like anywhere in a path, and Slurm replaces even more patterns, so
+    files would end up in other folders.
     """
     if "%" in str(root.absolute()):
         raise UsageError(

@@ -1,11 +1,12 @@
-"""Trials as steps inside an allocation that is held anyway, one `srun` a trial.
+"""Run trials as steps inside an existing allocation, one `srun` per trial.
 
-Steps overlap with those that serve the models: they share its CPUs, memory and GPUs, and Slurm
-makes none of them wait. So how many run at once is ours to bound (`slots`), and so is the node:
-the one with the fewest trials. GPUs are given to one trial at a time, and none of the engines'.
+The steps overlap with those that serve the models: they share the allocation's CPUs, memory and
+GPUs, and Slurm makes none of them wait. So this backend limits how many run at once (`slots`) and
+picks the node: the one with the fewest trials. Each trial has its GPUs to itself, and shares none
+with a model server.
 
-Nothing outlives the driver for long: when its job ends, Slurm ends the steps. What a driver that
-was killed left in the same job is ended before its trial is started again.
+Nothing outlives the driver for long: when its job ends, Slurm ends the steps. If a killed driver
+left a step in the same job, that step is ended before its trial is started again.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from hpcscientist.records.site import Site
 from hpcscientist.records.trial import Answer, Batch, Ended, EndState, Limits, TrialSpec, run_of
 from hpcscientist.system import processes
 
-# Which GPUs of a node a trial may use: of those that are kept for trials, each for one at a time.
+# The GPUs that a trial may use on a node: some of those kept for trials, each for one at a time.
 #
-# Slurm cannot say: steps that overlap are all given the same GPUs. So a trial's step is given all
-# that the job has on its node, and shown its own alone.
+# Slurm cannot assign them: overlapping steps all get the same GPUs. So a trial's step gets all that
+# the job has on its node, and CUDA_VISIBLE_DEVICES shows it only its own.
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGpus:
-    """GPUs that a job holds of each of its nodes; serving has the first, trials the last `kept`."""
+    """GPUs per node of a job: `held` in total, the last `kept` for trials, the rest for serving."""
 
     held: int = 0
     kept: int = 0
@@ -52,16 +53,16 @@ NO_GPUS = NodeGpus()
 
 
 class Pool:
-    """The GPUs for trials, node by node, by their places among those that the job holds."""
+    """The GPUs for trials by node, as positions among those that the job holds there."""
 
     def __init__(self, nodes: Sequence[str], gpus: NodeGpus) -> None:
         self._gpus = gpus
         self._free = {node: list(range(gpus.held - gpus.kept, gpus.held)) for node in nodes}
 
     def with_room(self, nodes: Collection[str], count: int) -> list[str]:
-        """Return those of some nodes that have so many free. Raises SchedulerRefused if none can.
+        """Return which of `nodes` have `count` free GPUs. Raises SchedulerRefused if none ever can.
 
-        With as many trials at once as the kept GPUs hold, there always is such a node of all.
+        If no more trials run at once than the kept GPUs allow, some node always qualifies.
         """
         if count > self._gpus.kept:
             raise SchedulerRefused(
@@ -71,38 +72,38 @@ class Pool:
         return [node for node in nodes if len(self._free[node]) >= count]
 
     def take(self, node: str, count: int) -> tuple[int, ...]:
-        """Take GPUs of a node that has so many free."""
+        """Take GPUs of a node that has `count` free."""
         free = self._free[node]
         taken, free[:] = tuple(free[:count]), free[count:]
         return taken
 
     def give_back(self, node: str, taken: Collection[int]) -> None:
-        """Return what a trial had."""
+        """Release the GPUs that a trial had."""
         self._free[node] = sorted({*self._free[node], *taken})
 
 
 def shown(taken: Sequence[int], held: int) -> str:
-    """Return the beginning of a shell's line that shows what follows these GPUs alone; "" for none.
+    """Return the start of a shell line that shows only these GPUs to the rest; "" for none.
 
-    Slurm's own numbers of them are kept, where it gave some.
+    It keeps Slurm's own numbers of the GPUs, if Slurm set them.
     """
     if not taken:
         return ""
     numbers = ",".join(map(str, range(held)))
     fields = ",".join(str(place + 1) for place in taken)
-    strict = "-s " if held > 1 else ""  # where there are fewer than asked for: none
+    strict = "-s " if held > 1 else ""  # -s: print nothing, not the whole line, for a list of one
     listed = f'$(echo "${{CUDA_VISIBLE_DEVICES:-{numbers}}}" | cut {strict}-d, -f{fields})'
-    # By the numbers of the bus, as the engines on the other GPUs have it.
+    # Number GPUs by bus, as the model servers on the other GPUs do.
     order = 'CUDA_DEVICE_ORDER="${CUDA_DEVICE_ORDER:-PCI_BUS_ID}"'
     return f"export {order} CUDA_VISIBLE_DEVICES={listed}; "
 
 
-# The command that starts a trial as a step of a job that runs.
+# The command that starts a trial as a step of a running job.
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A job that runs and its nodes, by Slurm's names."""
+    """A running job and its nodes, by Slurm's names."""
 
     job_id: str
     nodes: tuple[str, ...]
@@ -110,7 +111,7 @@ class Allocation:
 
 
 def find_allocation(slurm: Slurm, job_id: str, gpus: NodeGpus = NO_GPUS) -> Allocation:
-    """Ask Slurm for a running job's nodes. Raises SchedulerError, also when it has none."""
+    """Ask Slurm for a running job's nodes. Raises SchedulerError, also if it has none."""
     listed = slurm.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%N").strip()
     if not listed:
         raise SchedulerRefused(f"job {job_id} has no nodes: it does not run")
@@ -121,9 +122,9 @@ def find_allocation(slurm: Slurm, job_id: str, gpus: NodeGpus = NO_GPUS) -> Allo
 def command(
     site: Site, allocation: Allocation, node: str, limits: Limits, name: str, line: str
 ) -> list[str]:
-    """Return the command that runs a line of the shell as a step on a node.
+    """Return the command that runs a shell line as a step on a node.
 
-    The worker's own memory comes on top of the candidate's, as in an array.
+    The worker's own memory is added to the candidate's, as in an array.
     """
     memory = limits.memory_mb + site.slurm.memory_margin_mb
     asked = {
@@ -131,7 +132,7 @@ def command(
         "mem-per-cpu": f"--mem-per-cpu={-(-memory // limits.cpus)}M",
         "none": "",
     }[site.slurm.memory]
-    # Without a request of its own a step sees all GPUs of its job; which are its own, see `gpus`.
+    # Without --gres a step sees all GPUs of its job. `shown` limits a trial to its own ones.
     held = of_controller(site).gres.format(gpus=allocation.gpus.held)
     gres = f"--gres={held}" if limits.gpus else "--gres=none"
     options = [
@@ -157,7 +158,7 @@ def command(
 def worker_line(
     site: Site, module: str, trial: Path, run: int, folder: Path, before: str = ""
 ) -> str:
-    """Return the line of the shell that is a step's worker; `before`: what the shell does first."""
+    """Return the shell line that runs a step's worker; `before`: what the shell does first."""
     python = site.slurm.python or shlex.quote(sys.executable)
     words = shlex.join([str(trial), str(run), str(folder)])
     return f"{before}exec {python} -P -u -m {module} {words}"
@@ -165,20 +166,20 @@ def worker_line(
 
 # One `srun` as a process of the driver: its start, its end, its folder.
 #
-# The worker writes its step's number into the folder, and it is asked to stop by `scancel`,
-# because `srun` turns a SIGTERM of its own into a SIGKILL for its step.
+# The worker writes its step's number into the folder. `scancel` asks it to stop, because `srun`
+# turns a SIGTERM that it receives into a SIGKILL for its step.
 
 STEP_FILE = "step"  # in a step's folder: JOB.STEP, written by the worker
 _LOG = "log"
 _LOG_TAIL = 16 * 1024
 
 _POLL_S = 0.1
-_PATIENCE_S = 10.0  # for a worker that was asked to stop; then it is killed
+_PATIENCE_S = 10.0  # how long a worker has to stop before it is killed
 _REMIND_S = 2.0
 
 
 class Step:
-    """One `srun`, with its folder: what it says, and its step's number once the worker runs."""
+    """One `srun` and its folder with its output, and its step's number once the worker runs."""
 
     def __init__(self, folder: Path, slurm: Slurm) -> None:
         self._folder, self._slurm = folder, slurm
@@ -186,12 +187,13 @@ class Step:
 
     @property
     def went_well(self) -> bool:
-        """Whether it ended with exit code 0."""
+        """Return whether it ended with exit code 0."""
         return self._process is not None and self._process.poll() == 0
 
     def start(self, command: Sequence[str]) -> None:
-        """Start it, apart from the terminal's Ctrl-C. Raises DiskFull, OSError and
-        SchedulerRefused (no srun here).
+        """Start srun, unaffected by the terminal's Ctrl-C.
+
+        Raises DiskFull, OSError and SchedulerRefused (no srun here).
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -214,15 +216,15 @@ class Step:
             raise
 
     def runs(self) -> bool:
-        """Tell whether srun is alive."""
+        """Return whether srun is alive."""
         return self._process is not None and self._process.poll() is None
 
     def said(self) -> str:
-        """The end of what srun and the worker printed."""
+        """Return the end of the output of srun and the worker."""
         return read_tail(self._folder / _LOG, _LOG_TAIL) or "nothing"
 
     async def ended(self, longest_s: float) -> None:
-        """Wait for its end; a worker that hangs for longer is stopped."""
+        """Wait until the step ends; stop it after `longest_s` seconds."""
         until = time.monotonic() + longest_s
         while self.runs():
             if time.monotonic() > until:
@@ -230,23 +232,23 @@ class Step:
                 return
             await asyncio.sleep(_POLL_S)
         if self._process is not None and self._process.returncode < 0:
-            await self._signal("KILL")  # srun was killed; its step need not be
+            await self._signal("KILL")  # srun was killed, but its step may still run
 
     async def stop(self) -> None:
-        """End the step: the worker is asked first, and killed after a while."""
+        """End the step: ask the worker to stop, then kill it if it does not."""
         begin = time.monotonic()
         reminded = float("-inf")
         while self.runs():
             now = time.monotonic()
             if now - begin > 2 * _PATIENCE_S and self._process is not None:
-                self._process.kill()  # Slurm does not answer; the job's end ends the step
+                self._process.kill()  # Slurm does not answer; the step ends with the job
             elif now - reminded > _REMIND_S:
                 reminded = now
                 await self._signal("TERM" if now - begin < _PATIENCE_S else "KILL")
             await asyncio.sleep(_POLL_S)
 
     async def end_former(self) -> None:
-        """End what a driver that was killed left of this run in the same allocation."""
+        """End what a killed driver left of this run in the same allocation."""
         if self._folder.exists():
             await self._signal("KILL")
             folders.remove(self._folder)
@@ -257,20 +259,20 @@ class Step:
         except OSError:
             number = ""
         if number:
-            with contextlib.suppress(SchedulerError):  # it has ended, or we ask again
+            with contextlib.suppress(SchedulerError):  # it has ended, or we signal again
                 await asyncio.to_thread(self._slurm.run, "scancel", f"--signal={name}", number)
         elif self._process is not None and self.runs():
             self._process.terminate()  # no worker yet: srun ends its step at once
 
 
 _TURN_S = 0.1
-_SLACK_S = 120.0  # our own deadlines come first; this is for a worker that hangs
+_SLACK_S = 120.0  # beyond the worker's own deadlines, for a worker that hangs
 
 
 class StepsBackend(ProcessBackend):
-    """Runs at most `slots` trials at once, first come first served; see `ports`.
+    """Runs at most `slots` trials at once, first come, first served; see `ports`.
 
-    `module` is what a step runs: `python -m MODULE TRIAL_FOLDER RUN STEP_FOLDER`.
+    A step runs `python -m MODULE TRIAL_FOLDER RUN STEP_FOLDER`, with `module` for MODULE.
     """
 
     def __init__(
@@ -293,12 +295,12 @@ class StepsBackend(ProcessBackend):
         self._avoided: frozenset[str] = frozenset()
 
     async def submit(self, batch: Batch) -> Answer:
-        """Start the trials of a batch; see the port."""
+        """Start the trials of a batch; see `ports.Backend`."""
         self._avoided = frozenset(batch.avoid)
         return await super().submit(batch)
 
     async def follow(self, trial: TrialSpec) -> Ended:
-        """Run a trial as a step; what was left of it is ended before. See `ProcessBackend`."""
+        """Run a trial as a step, after ending what was left of it. See `ProcessBackend`."""
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         await self._slots.take()
@@ -340,14 +342,14 @@ class StepsBackend(ProcessBackend):
         )
 
     def _clear_up(self, trial: TrialSpec, paths: TrialPaths, folder: Path) -> None:
-        """Remove what a step left here; on other nodes Slurm ends what it started."""
+        """Remove what a step left on this node; on other nodes Slurm ends its processes."""
         if not paths.result.exists():
             processes.end_marked(trial.provenance.campaign_id, trial.trial_id)
             scratch.remove_of(paths)
         folders.remove(folder)
 
     def _least_busy(self, gpus: int) -> str:
-        """The node with the fewest trials, of those that are not to be avoided if there are any."""
+        """Return the node with the fewest trials; avoided nodes only if there is no other."""
         nodes = self._allocation.nodes
         if gpus:
             nodes = tuple(self._gpus.with_room(nodes, gpus))
@@ -364,8 +366,8 @@ class StepsBackend(ProcessBackend):
         return command(self._site, self._allocation, node, trial.limits, name, line)
 
     async def _seen(self, paths: TrialPaths, step: Step) -> None:
-        """Wait for the result of a worker that ended well: another node wrote it."""
+        """Wait for the result of a worker that ended well: another node wrote it, so it may lag."""
         until = time.monotonic() + self._site.watch.visible_s
         while step.went_well and not paths.result.exists() and time.monotonic() < until:
-            list(paths.root.iterdir())  # makes some network file systems look again
+            list(paths.root.iterdir())  # makes some network file systems refresh the folder
             await asyncio.sleep(_TURN_S)

@@ -1,1 +1,1 @@
-"""A command within bounds of time, memory and output, of which nothing is left behind."""
+"""Run a command within limits of time, memory and output, and leave none of its processes."""

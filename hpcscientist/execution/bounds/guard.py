@@ -1,13 +1,13 @@
-"""A process between the worker and a candidate, so that nothing outlives a worker that is killed.
+"""The guard: a process between worker and candidate, so that nothing outlives a killed worker.
 
-The kernel can tie a process to its parent (PR_SET_PDEATHSIG), but not a container: Apptainer
-starts its parent process from another thread, which loses that tie. So the worker's child forks
-once more: its child becomes the candidate, and it stays behind as their guard. It adopts every
-orphan below it, ends as the candidate ends, and ends them all when the worker is gone, which it
-knows by a pipe that only the worker holds open.
+The kernel can tie a process to its parent (PR_SET_PDEATHSIG). That fails for a container: Apptainer
+starts its parent process from another thread, which loses the tie. So the worker's child forks once
+more: its child becomes the candidate, and it stays behind as the guard. The guard adopts every
+orphan below it and exits the way the candidate exits. If the worker is gone, the guard kills all
+processes below it; it notices by a pipe that only the worker holds open.
 
-It never becomes another program: that would cost more than many a trial. Nor is it in the
-namespace of a candidate that is set apart (see `pid_namespace`), which therefore cannot touch it.
+The guard never executes another program: that would take longer than some trials. A candidate in
+its own namespace (see `pid_namespace`) cannot touch the guard, which is outside of it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LOST_EXIT = 137
 def leave_guard(life: int, processes: int, apart_mb: int = 0) -> None:
     """Fork; return in the child, which is to become the candidate, and guard it in the parent.
 
-    `life` is the reading end of the worker's pipe; `apart_mb`: the candidate shall see no process
-    but its own, of which there can be `processes`, and have so much shared memory (0: it runs among
-    all others). Call it in a child of the worker's, single threaded and about to run another
-    program. Raises OSError.
+    `life` is the reading end of the worker's pipe. With `apart_mb`, the candidate gets a namespace
+    of its own, with at most `processes` processes and `apart_mb` MiB of shared memory; 0: it runs
+    among all other processes. Call it in a single-threaded child of the worker that is about to
+    execute another program. Raises OSError.
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     guard = os.getpid()
@@ -51,7 +51,7 @@ def leave_guard(life: int, processes: int, apart_mb: int = 0) -> None:
         os.setsid()
         return
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != guard:  # it died before the line above
+    if os.getppid() != guard:  # the guard died before the line above
         os._exit(_LOST_EXIT)
     os.setsid()
 
@@ -69,7 +69,7 @@ def _guard(candidate: int, life: int, told: int) -> NoReturn:
 
 
 def _wait(candidate: int, life: int, told: int) -> int:
-    """Wait for the candidate's end or the worker's; return the status of our child."""
+    """Wait until the candidate or the worker ends; return the status of our child."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -81,7 +81,7 @@ def _wait(candidate: int, life: int, told: int) -> int:
     os.chdir("/")
     pid_namespace.close_all_but(life, told, woken, wake)
     poll = select.poll()
-    poll.register(life, 0)  # an end of the pipe is told unasked
+    poll.register(life, 0)  # poll(2) always reports that the other end was closed
     poll.register(woken, select.POLLIN)
     while True:
         while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
@@ -96,9 +96,10 @@ def _wait(candidate: int, life: int, told: int) -> int:
 
 
 def _strike(child: int) -> None:
-    """Kill a child and its process group in one call; with a namespace's first process all of it.
+    """Kill a child and its process group in a single call.
 
-    Only then are the rest looked for: among a thousand that fork that would take minutes.
+    If the child is a namespace's first process, the whole namespace ends. Only afterwards does the
+    caller search for the rest: among a thousand forking processes that would take minutes.
     """
     try:
         if os.getpgid(child) != os.getpgid(0):
@@ -108,7 +109,7 @@ def _strike(child: int) -> None:
 
 
 def _end_all() -> None:
-    """Kill and reap all below this process, until there is none."""
+    """Kill and reap all processes below this one, until none is left."""
     while found := halt(children(os.getpid())):
         for pid in found:
             try:
@@ -123,7 +124,7 @@ def _end_all() -> None:
 
 
 def _end_like(status: int) -> None:
-    """End as a process ended whose status is given."""
+    """End this process the way that a wait status describes."""
     if os.WIFEXITED(status):
         os._exit(os.WEXITSTATUS(status))
     number = os.WTERMSIG(status)

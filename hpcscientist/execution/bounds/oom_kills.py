@@ -1,7 +1,7 @@
-"""How often the kernel has ended a process for lack of memory: of this one's control group, of all.
+"""Count the kernel's out-of-memory kills, in this process's control group and on the whole node.
 
-Slurm keeps a job's memory by control groups. The kernel then ends one process, the largest as a
-rule: a candidate, while the worker that started it lives on and sees no more than signal 9.
+Slurm limits a job's memory by control groups. If a job exceeds its limit, the kernel kills one
+process, usually the largest: a candidate. Its worker survives and sees only signal 9.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FILES = {"memory": "memory.oom_control", "": "memory.events"}
 
 
 def memory_kills(proc: Path = Path("/proc/self")) -> int:
-    """Return the number of such ends so far; 0 where none are counted."""
+    """Return the number of kills in this process's control group so far; 0 if not counted."""
     with contextlib.suppress(OSError, ValueError):
         groups, mounts = (proc / "cgroup").read_text(), (proc / "mountinfo").read_text()
         for line in groups.splitlines():
@@ -30,9 +30,9 @@ def memory_kills(proc: Path = Path("/proc/self")) -> int:
 
 
 def memory_kills_of_node(vmstat: Path = Path("/proc/vmstat")) -> int | None:
-    """Return the number of such ends on this node so far, of whomever; None where none are counted.
+    """Return the number of kills of any process on this node so far; None if not counted.
 
-    Daemons that free memory (earlyoom, systemd-oomd) end processes themselves, uncounted.
+    The kernel does not count kills by daemons that free memory (earlyoom, systemd-oomd).
     """
     with contextlib.suppress(OSError):
         found = re.search(r"(?m)^oom_kill (\d+)$", vmstat.read_text())
@@ -41,7 +41,7 @@ def memory_kills_of_node(vmstat: Path = Path("/proc/vmstat")) -> int | None:
 
 
 def _folder(mounts: str, controller: str, group: str) -> Path | None:
-    """Return where a control group is to be seen; a container or a node may see a part alone."""
+    """Return a control group's folder, or None; a container or node may see only some groups."""
     for line in reversed(mounts.splitlines()):  # a later mount hides an earlier one
         mount, _, source = line.partition(" - ")
         kind, _, options = source.split(" ", 2)

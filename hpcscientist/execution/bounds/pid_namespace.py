@@ -1,14 +1,15 @@
-"""Process ids of its own for a candidate without a container: it can name no process but its own.
+"""A process id namespace for a candidate without a container, which then sees only its processes.
 
-As the same user it could otherwise stop, trace and kill its worker, the driver and every other
-trial, and so escape whatever is kept from outside. In a namespace of process ids (see
-pid_namespaces(7)) all of these are out of its reach, and the kernel ends whatever is left of it
-with the namespace's first process. Root makes one as it is, others within a user namespace, in
-which they stay who they are and come to hold no capability. Shared memory, System V's and /dev/shm,
-is its own as well, and goes with it. So is the bound on its processes: see `counts_own_processes`.
+As the same user, a candidate could otherwise stop, trace and kill its worker, the driver and every
+other trial, and so escape all limits that are enforced from outside. In a process id namespace (see
+pid_namespaces(7)) it cannot reach them, and the kernel kills whatever is left of it when the
+namespace's first process ends. Root creates the namespace directly, other users within a user
+namespace, in which they keep their user id and gain no capability. Shared memory (System V and
+/dev/shm) is private too, and removed with the namespace. The limit on its processes counts only
+its own, if the kernel can: see `counts_own_processes`.
 
-Where the kernel or the site forbids it, a candidate runs among all the user's processes; then its
-worker may be lost to it: see `campaign.trial_runner` and `backends.local`.
+If the kernel or the site forbids namespaces, a candidate runs among all processes of the user and
+may kill its worker: see `campaign.trial_runner` and `execution.backends.local`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from hpcscientist.system.processes import END_ALL, PR_SET_PDEATHSIG, prctl
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _REC, _PRIVATE = 1 << 14, 1 << 18
-_CONTROLS = b"/sys/fs/cgroup"  # by it a user's other processes could be frozen and killed
+_CONTROLS = b"/sys/fs/cgroup"  # whoever can write there can freeze and kill the user's processes
 _COUNTS_BY_NAMESPACE, _NUMBERS_BY_NAMESPACE = (5, 14), (6, 14)  # Linux
-_RESERVED = 300  # numbers that the kernel gives out only once, at a namespace's start
+_RESERVED = 300  # process ids that the kernel assigns only once, at a namespace's start
 _STATUS = struct.Struct("i")
 _LOST_EXIT = 137
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -38,7 +39,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @cache
 def is_possible() -> bool:
-    """Tell whether processes can be set apart here. Call it in a process without threads."""
+    """Return whether namespaces can be created here. Call it in a process without threads."""
     child = os.fork()
     if child == 0:
         try:
@@ -54,16 +55,16 @@ def is_possible() -> bool:
 
 
 def counts_own_processes() -> bool:
-    """Tell whether RLIMIT_NPROC counts, of a candidate set apart, its own processes and no others.
+    """Return whether RLIMIT_NPROC counts only a candidate's own processes in its namespace.
 
-    The kernel counts them for each user namespace; before 5.14 it counted all of the user's, and
-    root's it never bounds: for these there is `_bound_numbers`.
+    The kernel counts per user namespace; before 5.14 it counted all processes of the user. It never
+    limits root's processes: see `_bound_numbers`.
     """
     return os.geteuid() != 0 and _kernel() >= _COUNTS_BY_NAMESPACE
 
 
 def separate() -> None:
-    """Give the next child of this process a namespace of its own. Raises OSError."""
+    """Make the next child of this process the first one of a new namespace. Raises OSError."""
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
         with contextlib.suppress(OSError):
@@ -80,11 +81,11 @@ def separate() -> None:
 
 
 def become_first(told: int, tell: int, shared_mb: int, processes: int) -> None:
-    """Be the namespace's first process, and return in a child of it: the candidate to be.
+    """Become the namespace's first process; return in its child, which is to become the candidate.
 
     `tell` is the writing end of a pipe whose reading end `told` only the guard keeps open. The
-    candidate's status is written to it, as `wait` has it; see `status_of`. `shared_mb` bounds what
-    /dev/shm holds, MiB, and `processes` how many there can be. Raises OSError.
+    candidate's wait status is written to it; see `status_of`. `shared_mb` limits /dev/shm, in MiB,
+    and `processes` limits the number of processes. Raises OSError.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.close(told)
@@ -101,7 +102,7 @@ def become_first(told: int, tell: int, shared_mb: int, processes: int) -> None:
 
 
 def status_of(told: int, status: int) -> int:
-    """Return the candidate's status, told by the first process; that one's own if it told none."""
+    """Return the candidate's status from the first process, or `status` if it wrote none."""
     os.set_blocking(told, False)
     with contextlib.suppress(OSError):
         said = os.read(told, _STATUS.size)
@@ -111,10 +112,10 @@ def status_of(told: int, status: int) -> int:
 
 
 def _be_first(candidate: int, tell: int) -> NoReturn:
-    """Reap what is orphaned until the candidate ends, or END_ALL comes; then end the rest.
+    """Reap orphans until the candidate ends or END_ALL arrives; then end the rest.
 
-    The rest is reaped as well, or its processor time would not be counted. What the worker had open
-    was closed by whoever called, but for `tell`.
+    The rest is reaped as well, or else its processor time would not be counted. All descriptors but
+    `tell` are closed.
     """
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
@@ -135,7 +136,7 @@ def _be_first(candidate: int, tell: int) -> NoReturn:
 
 
 def _end_others() -> None:
-    """Kill all of the namespace but this process: in one call, during which none of them forks."""
+    """Kill all other processes of the namespace: in a single call, so that none can fork away."""
     try:
         os.kill(-1, signal.SIGKILL)
     except OSError:
@@ -143,7 +144,7 @@ def _end_others() -> None:
 
 
 def close_all_but(*kept: int) -> None:
-    """Close what the worker had open: whoever waits for the end of a pipe must not wait for us."""
+    """Close the worker's descriptors: who waits for a pipe to close must not wait for us."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
         if descriptor not in kept:
             try:
@@ -153,7 +154,7 @@ def close_all_but(*kept: int) -> None:
 
 
 def _hide_others(shared_mb: int) -> None:
-    """Have /proc show this namespace alone, shared memory begin empty, and control groups be read.
+    """Make /proc show only this namespace, shared memory empty, and control groups read-only.
 
     Raises OSError.
     """
@@ -163,20 +164,20 @@ def _hide_others(shared_mb: int) -> None:
     with contextlib.suppress(OSError):  # there is none
         options = f"size={shared_mb}m,mode=1777".encode()
         _mount(b"tmpfs", b"/dev/shm", b"tmpfs", _NOSUID | _NODEV, options)
-    with contextlib.suppress(OSError):  # there are none, or they are kept from us already
+    with contextlib.suppress(OSError):  # there are none, or we have no access anyway
         _mount(_CONTROLS, _CONTROLS, None, _BIND | _REC)
         _mount(None, _CONTROLS, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
 
 
 def _bound_numbers(processes: int) -> None:
-    """Have root's namespace run out of process numbers. Earlier kernels have one bound for all."""
+    """Limit the process ids in root's namespace; older kernels have only a system-wide limit."""
     if os.geteuid() == 0 and _kernel() >= _NUMBERS_BY_NAMESPACE:
         with contextlib.suppress(OSError), open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 (no imports here)
             file.write(str(_RESERVED + processes))
 
 
 def _kernel() -> tuple[int, int]:
-    """Return the kernel's version, (0, 0) where it has none that can be read."""
+    """Return the kernel's version; (0, 0) if it cannot be parsed."""
     found = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

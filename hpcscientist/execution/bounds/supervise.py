@@ -1,10 +1,10 @@
-"""Runs one command within bounds and leaves nothing of it behind.
+"""Run one command within limits, and leave none of its processes behind.
 
-The bounds are kept from outside: a deadline on wall-clock time, memory and processes of the
-whole tree, bytes in watched folders, size of the output. Whatever the reason it ended for, every
-descendant is stopped and killed before `supervise` returns, daemons included.
+The limits are enforced from outside: a wall-clock deadline, memory and processes of the whole tree,
+bytes in watched folders, size of the output. However the command ends, every descendant is stopped
+and killed before `supervise` returns, daemons included.
 
-Call it from the main thread: the kernel ties the child's life to the thread that made it.
+Call it from the main thread: the kernel ties the child's life to the thread that created it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from hpcscientist.execution.bounds.oom_kills import memory_kills, memory_kills_o
 from hpcscientist.execution.bounds.watch import Bounds, Reason, Watch, tasks_of_all
 from hpcscientist.system.processes import ProcessTree, ahead_of_others
 
-# Bounded logs: the beginning and the end of whatever a program prints.
+# Bounded logs: the first and the last part of a program's output.
 
 HEAD = TAIL = 256 * 1024
 
 
 class BoundedLog:
-    """Keeps the first `head` and the last `tail` bytes; in between, how many were dropped.
+    """A log of the first `head` and last `tail` bytes, with the number of bytes dropped between.
 
-    The head reaches the target as it comes, the tail at `finish`. A target that refuses
-    (a full disk) costs text, never the trial.
+    The head is written to the target at once, the tail at `finish`. If the target fails (a full
+    disk), output is lost, but the trial goes on.
     """
 
     def __init__(self, target: BinaryIO, head: int = HEAD, tail: int = TAIL) -> None:
@@ -50,7 +50,7 @@ class BoundedLog:
         self._held = self.dropped = 0
 
     def write(self, data: bytes) -> None:
-        """Take some output."""
+        """Add some output."""
         if self._room:
             first, data = data[: self._room], data[self._room :]
             self._room -= len(first)
@@ -64,7 +64,7 @@ class BoundedLog:
             self._tail.popleft()
 
     def finish(self) -> None:
-        """Write the tail. Call once, at the end."""
+        """Write the tail. Call it once, at the end."""
         data = b"".join(self._tail)
         if len(data) > self._keep:
             self._drop(len(data) - self._keep)
@@ -86,29 +86,29 @@ class BoundedLog:
             self._room = 0
 
 
-# What a candidate's process does between fork and exec: it gives up what it must not have.
+# What a candidate's process does between fork and exec: it limits itself.
 #
-# The limits here are the kernel's. Processes and memory are counted from outside (`watch`); here
-# they have a backstop only, for what happens between two looks.
+# The kernel enforces these limits. Processes and memory are counted from outside (`watch`); here
+# they only have a backstop for what happens between two looks.
 
-# Where memory runs out, the kernel should end the candidate and not its worker, which can then
-# say what happened. A tenth of the memory is enough to prefer it, and too little to make it
-# pay for a process that holds more.
+# If memory runs out, the kernel should kill the candidate and not its worker, which can then report
+# what happened. The score adds a tenth of the memory: enough to prefer the candidate to its worker,
+# too little to kill it instead of a process that really holds more.
 _OOM_SCORE = "100"
 _ROOM = 16
 
 
 def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
-    """Return what to run in the child of this process, between fork and exec.
+    """Return the function to run in this process's child, between fork and exec.
 
     `life` is the reading end of a pipe that this process keeps open.
     """
     apart_mb = bounds.memory_mb if bounds.apart and pid_namespace.is_possible() else 0
-    # With room beyond the bound, so that a look from outside finds it passed.
+    # Beyond the limit, so that a look from outside can see that it was exceeded.
     most = counted = bounds.processes + max(_ROOM, bounds.processes // 8)
     if not apart_mb or not pid_namespace.counts_own_processes():
-        # All of the user's on the machine count, other jobs' included: so there is room for all
-        # there are, for the candidate's own, and for as many that others start meanwhile.
+        # All processes of the user on this machine count, other jobs' included. So allow for all
+        # that exist, for the candidate's own, and for as many that others start meanwhile.
         counted = tasks_of_all() + 2 * bounds.processes
     limits = {
         resource.RLIMIT_CORE: 0,
@@ -137,7 +137,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a command runs: working directory and whole environment."""
+    """Where a command runs: its working directory and complete environment."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -145,11 +145,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended. Seconds, MiB. `survivors` could not be killed: none, normally.
+    """How a command ended. Seconds, MiB. `survivors`: processes that could not be killed.
 
-    peak_mb: as far as it was seen; 0 of a command that ended before it was looked at.
-    starved: meanwhile the kernel ended a process of its control group for lack of memory.
-    node_starved: or some process of this node; None where that is not known.
+    peak_mb: the highest value seen; 0 if the command ended before the first look.
+    starved: the kernel killed a process of our control group for lack of memory meanwhile.
+    node_starved: it killed some process of this node for that; None if unknown.
     """
 
     exit_code: int | None
@@ -171,14 +171,14 @@ def supervise(
     stdout: BoundedLog,
     stderr: BoundedLog | None = None,
 ) -> Ended:
-    """Run a command; `stderr` None joins stdout. Setting `stop` ends it within a tick.
+    """Run a command; with `stderr` None, both of its streams go to `stdout`.
 
-    Raises OSError when the command cannot be started.
+    Setting `stop` ends it within a tick. Raises OSError if the command cannot be started.
     """
     kills, kills_of_node = memory_kills(), memory_kills_of_node()
     tree, before, begun = ProcessTree(), _children_usage(), time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.callback(tree.end)  # also where nothing could be started
+        stack.callback(tree.end)  # also if nothing could be started
         process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
         tree.watch(process, bounds.apart and pid_namespace.is_possible())
         watch = Watch(process, tree, bounds, stop, begun)
@@ -207,7 +207,7 @@ def supervise(
         signal=-code if code is not None and code < 0 else None,
         reason=reason,
         wall=time.monotonic() - begun,
-        # A container's first process does not pass on what those killed with it had used.
+        # A container's first process does not report the time of processes killed with it.
         cpu_s=max(watch.cpu_s, _cpu_s(before)),
         peak_mb=max(watch.peak_mb, _known_peak_mb(before, after)),
         survivors=survivors,
@@ -220,9 +220,9 @@ def supervise(
 def _started(
     command: Sequence[str], place: Place, bounds: Bounds, joined: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command below a guard, who ends it should this process be gone (see `guard`).
+    """Start a command below a guard, which kills it if this process is gone (see `guard`).
 
-    To us the guard is the process: it ends as the command ends. Raises OSError.
+    The process returned is the guard, which exits the way the command exits. Raises OSError.
     """
     life, alive = os.pipe()
     try:
@@ -237,7 +237,7 @@ def _started(
                 start_new_session=True,
                 preexec_fn=preparation(bounds, life),  # noqa: PLW1509 (a worker runs no threads)
             )
-        except subprocess.SubprocessError as error:  # of our own, between fork and exec
+        except subprocess.SubprocessError as error:  # our own code between fork and exec failed
             said = "a process could not be set up: see `ulimit -u` and `ulimit -n`"
             raise OSError(errno.EAGAIN, said) from error
         finally:
@@ -263,7 +263,7 @@ def _loop(
     process: subprocess.Popen[bytes], watch: Watch, selector: selectors.BaseSelector
 ) -> Reason:
     while (reason := watch.reason()) is None:
-        if not selector.get_map():  # it closed its output and goes on
+        if not selector.get_map():  # it closed its output but still runs
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(watch.timeout())
             continue
@@ -277,7 +277,7 @@ def _loop(
 
 
 def _drain(descriptor: int, sink: BoundedLog) -> None:
-    """Take what is left in a pipe; all writers are gone, so this ends."""
+    """Read what is left in a pipe; all writers are gone, so this ends."""
     with contextlib.suppress(BlockingIOError):
         while data := os.read(descriptor, _CHUNK):
             sink.write(data)
@@ -288,16 +288,16 @@ def _children_usage() -> resource.struct_rusage:
 
 
 def _cpu_s(before: resource.struct_rusage) -> float:
-    """Return the processor time of the children that were reaped since, seconds."""
+    """Return the processor time of the children reaped since `before`, in seconds."""
     now = _children_usage()
     return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _known_peak_mb(before: resource.struct_rusage, after: resource.struct_rusage) -> float:
-    """Return the kernel's peak of a single process, where it can only be the command's.
+    """Return the kernel's peak memory of a single process if that must be the command's, else 0.
 
-    The figure is the largest of all children so far, and a forked child starts with its
-    parent's peak; below either it says nothing.
+    The kernel reports the largest peak of all children so far, and a forked child starts with its
+    parent's peak. A value up to either of these says nothing about the command.
     """
     floor = max(before.ru_maxrss, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return after.ru_maxrss / 1024 if after.ru_maxrss > floor else 0.0

@@ -1,4 +1,4 @@
-"""What processes hold that no folder shows: files without a name, still open or mapped."""
+"""Measure files that no folder shows: deleted or anonymous, but still open or mapped."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 _DELETED = " (deleted)"
 _IN_MEMORY = "/memfd:"
 
-_Sizes = dict[tuple[int, int], int]  # by device and inode: several may hold the same file
+_Sizes = dict[tuple[int, int], int]  # by device and inode: processes may share a file
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Bytes in deleted files on disk, and in anonymous files that live in memory alone."""
+    """Bytes in deleted files on disk, and in anonymous files that exist only in memory."""
 
     on_disk: int
     in_memory: int
 
 
 def held(pids: Iterable[int], devices: frozenset[int]) -> Hidden:
-    """Return what processes hold in files without a name; on disk, only on `devices`.
+    """Return the bytes that processes hold in files without a name; on disk, only on `devices`.
 
-    Not covered: of a file that is mapped but open no more, only as much as is mapped counts.
+    Limitation: if a file is mapped but no longer open, only the mapped part counts.
     """
     on_disk: _Sizes = {}
     in_memory: _Sizes = {}
     mapped: _Sizes = {}
     for pid in pids:
-        # A process that ends while it is looked at holds nothing any more.
+        # A process that ends meanwhile holds nothing any more.
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 (speed)
                 with contextlib.suppress(OSError):
@@ -39,7 +39,7 @@ def held(pids: Iterable[int], devices: frozenset[int]) -> Hidden:
         with contextlib.suppress(OSError):
             for key, size in _mapped(pid).items():
                 mapped[key] = max(mapped.get(key, 0), size)
-    on_disk = mapped | on_disk  # of an open file it is known what it takes
+    on_disk = mapped | on_disk  # for an open file, the size on disk is known
     return Hidden(
         sum(size for (device, _), size in on_disk.items() if device in devices),
         sum(in_memory.values()),
@@ -57,7 +57,7 @@ def _look(path: str, on_disk: _Sizes, in_memory: _Sizes) -> None:
 
 
 def _mapped(pid: int) -> _Sizes:
-    """Return the deleted files that a process has mapped, as far as they are. Raises OSError."""
+    """Return the mapped bytes of a process's deleted files, by file. Raises OSError."""
     found: _Sizes = {}
     with open(f"/proc/{pid}/maps") as file:  # noqa: PTH123 (speed)
         for line in file:

@@ -1,4 +1,4 @@
-"""Looks at the bounds of a command while it runs, each as often as it is worth."""
+"""Check a command's limits while it runs, cheap checks more often than expensive ones."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from hpcscientist.system.processes import ProcessTree
 
 # How deep processes are nested in user namespaces.
 #
-# Whoever makes a user namespace may mount file systems in it, and what lies in those is part of
-# no process and of no folder that is watched.
+# A process that creates a user namespace may mount file systems in it. What they hold belongs to no
+# process and to no watched folder.
 
 _NS_GET_PARENT = 0xB702  # ioctl_ns(2)
 
 
 def deepest(pids: Iterable[int]) -> int:
-    """Return how many user namespaces lie between this process and the deepest of `pids`.
+    """Return how many user namespaces the deepest of `pids` is below this process's own.
 
-    Namespaces that are not below this process's own count as none, and so does whatever the
-    kernel does not tell.
+    Namespaces that are not below this process's own count as 0, and so do those that the kernel
+    does not show.
     """
     found: dict[int, str] = {}
     for pid in pids:
@@ -40,7 +40,7 @@ def deepest(pids: Iterable[int]) -> int:
         try:
             found.setdefault(os.stat(path).st_ino, path)  # noqa: PTH116 (speed)
         except OSError:
-            continue  # it ended, or may not be looked at
+            continue  # it ended, or we have no permission
     own = os.stat("/proc/self/ns/user").st_ino  # noqa: PTH116
     return max((_depth(path, own) for inode, path in found.items() if inode != own), default=0)
 
@@ -61,7 +61,7 @@ def _depth(path: str, own: int) -> int:
     return depth
 
 
-# What processes use: memory, threads, processor time.
+# Resources that processes use: memory, threads, processor time.
 
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -70,11 +70,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def memory_mb(
     pids: Iterable[int], limit_mb: float, give_up: Callable[[], bool] = lambda: False
 ) -> float | None:
-    """Return the memory held by processes, MiB; None after `give_up` said so.
+    """Return the memory held by processes, in MiB; None if `give_up` returned true.
 
-    The sum of resident sizes counts a shared page once a process; where it passes
-    `limit_mb`, the proportional size decides, which counts it once. To learn it takes long, for
-    it waits for each process's memory map: longest of those that fork, meanwhile, without end.
+    The sum of resident sizes counts a shared page once per process. If it exceeds `limit_mb`, the
+    proportional sizes decide, which count a shared page once. They take long to read, because the
+    kernel waits for each process's memory map, longest for processes that fork endlessly.
     """
     pids, held = list(pids), 0.0
     for look in (_resident_mb, _proportional_mb):
@@ -89,7 +89,7 @@ def memory_mb(
 
 
 def anonymous_shared_mb(pids: Iterable[int]) -> float:
-    """Return the part of processes' resident memory that is in memory-only files, MiB."""
+    """Return how much resident memory of processes is in memory-only files, in MiB."""
     found = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/status") as file:  # noqa: PTH123 (speed)
@@ -98,26 +98,26 @@ def anonymous_shared_mb(pids: Iterable[int]) -> float:
 
 
 def tasks_of_all() -> int:
-    """Return how many threads this machine has: no user has more, in whatever namespace.
+    """Return the number of threads on this machine, an upper bound for any user or namespace.
 
-    Counting one user's would take a look at every process.
+    Counting one user's threads would require a look at every process.
     """
     with open("/proc/loadavg") as file:  # noqa: PTH123 (speed)
         return int(file.read().split()[3].partition("/")[2])
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """Return the processor time of processes and of the children they reaped, seconds."""
+    """Return the processor time of processes and of the children they reaped, in seconds."""
     ticks = 0
     for pid in pids:
-        # Not by psutil, see `_resident_mb`. One that ended is counted by whoever reaped it.
+        # Not psutil, see `_resident_mb`. A process that ended counts for the one that reaped it.
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 (speed)
             ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
     return ticks / _TICKS
 
 
 def _resident_mb(pid: int) -> float:
-    # Not by psutil: this is asked of every process twenty times a second.
+    # Not psutil, which is slower: this runs for every process twenty times a second.
     try:
         with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123 (speed)
             return int(file.read().split()[1]) * _PAGE_MB
@@ -154,9 +154,9 @@ class Reason(StrEnum):
 class Bounds:
     """What a command may use. Seconds, MiB, counts.
 
-    `output_mb` holds for the sum of `watched`, `processes` counts threads, `open_files` is for
-    each process. `namespaces` is how deep in user namespaces it may be (None: no matter).
-    `apart`: it is to see no process but its own, where the machine can (see `pid_namespace`).
+    `output_mb` limits the sum of `watched`, `processes` counts threads, `open_files` is per
+    process. `namespaces` is how deep it may be nested in user namespaces (None: no limit). `apart`:
+    run it in a process id namespace if the machine allows that (see `pid_namespace`).
     """
 
     deadline_s: float
@@ -170,11 +170,11 @@ class Bounds:
 
 
 class Watch:
-    """Knows when a command has to end, how much memory it held at most (MiB), and what processor
-    time its processes were last seen to have used (`cpu_s`, seconds).
+    """Decides when a command has to end, and records its peak memory (`peak_mb`, MiB) and the
+    processor time its processes were last seen to have used (`cpu_s`, seconds).
 
-    Set `resumed` when this process was let go on after somebody suspended it, as schedulers do
-    with whole jobs: the time in between is not the command's.
+    Set `resumed` when this process continues after a suspension, as schedulers suspend whole jobs:
+    the suspended time does not count towards the command's deadline.
     """
 
     def __init__(
@@ -193,23 +193,23 @@ class Watch:
         self.resumed = False
 
     def reason(self) -> Reason | None:
-        """Return why the command has ended or has to, or None."""
+        """Return why the command has ended or must end, or None."""
         now = time.monotonic()
         if self.resumed:
-            self.resumed, now = False, time.monotonic()  # it may be from before the suspension
+            self.resumed, now = False, time.monotonic()  # `now` may be from before the suspension
             if now - self._seen > _SUSPENDED_S:
                 self._deadline += now - self._seen
         self._seen = now
         if self._stop.is_set():
             return Reason.STOPPED
         if self._process.poll() is not None:
-            # Files it left behind are measured too: a quick writer is still a writer.
+            # Also measure the files it left, since it may have written them after the last look.
             return Reason.OUTPUT if self._is_output_too_large([], lambda: False) else Reason.EXITED
         if now >= self._deadline:
             return Reason.DEADLINE
         if now < self._next_tick:
             return None
-        # Counted from the end of a look: one that takes long must not become all we do.
+        # Count from the end of a look, so that slow looks do not take all our time.
         reason = self._look(now)
         self._next_tick = time.monotonic() + _TICK_S
         return reason
@@ -223,13 +223,13 @@ class Watch:
         found, threads = self._brood.census(limit, self._is_over)
         if threads > limit:
             return Reason.PROCESSES
-        # These are no part of the command: they are this process, forked.
+        # Our own forks are no part of the command.
         ours = self._brood.ours()
         pids = [pid for pid in found if pid not in ours]
         if self._bounds.namespaces is not None and deepest(pids) > self._bounds.namespaces:
             return Reason.NAMESPACE
-        # Some of what follows waits for each process, and so may take long: long enough for those
-        # that fork without end to become too many to be looked at.
+        # Some of the following waits for each process and may take long. Meanwhile processes that
+        # fork endlessly could become too many to look at.
         crowd = tasks_of_all() + limit // 4
 
         def in_hurry() -> bool:
@@ -243,15 +243,15 @@ class Watch:
             self._next_folders = time.monotonic() + _FOLDERS_EVERY_S
         held = memory_mb(pids, self._bounds.memory_mb, in_hurry)
         if held is None:
-            return None  # they are counted again first
+            return None  # count the processes again first
         held += self._anonymous_mb
         self.peak_mb = max(self.peak_mb, held)
         return Reason.MEMORY if held > self._bounds.memory_mb else None
 
     def _is_over(self) -> bool:
-        """Whether the command has to end now, whatever a look finds that is not finished yet.
+        """Return whether the command must end now, so that an unfinished look can be abandoned.
 
-        Where thousands of processes want to run, a look takes minutes.
+        With thousands of runnable processes, a look takes minutes.
         """
         return self._stop.is_set() or time.monotonic() >= self._deadline
 
@@ -261,7 +261,7 @@ class Watch:
             itertools.takewhile(lambda _: not in_hurry(), pids), self._devices()
         )
         self._anonymous_mb = 0.0
-        if without_name.in_memory:  # what is mapped is part of somebody's resident size already
+        if without_name.in_memory:  # mapped parts already count in some process's resident size
             anonymous = without_name.in_memory / 2**20
             self._anonymous_mb = max(0.0, anonymous - anonymous_shared_mb(pids))
         size, entries = folders.measure(self._bounds.watched, limit)

@@ -1,1 +1,1 @@
-"""The candidate, and what keeps it away from everything else."""
+"""Runs a candidate, isolated from everything else on the machine."""

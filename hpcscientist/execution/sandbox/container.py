@@ -1,8 +1,8 @@
-"""The Apptainer command of a candidate, and telling Apptainer's failures from the candidate's.
+"""Build a candidate's Apptainer command, and tell Apptainer's failures from the candidate's.
 
-A shell in the container prints `BEGUN` before it becomes the candidate. Nobody can take that
-back, so a candidate cannot pass for a container that did not start, whatever it prints and
-whatever it exits with.
+A shell in the container prints `BEGUN` before it executes the candidate. The candidate cannot erase
+that line, so whatever it prints and however it exits, it never looks like a container that did not
+start.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hpcscientist.system.interpreter import Interpreter
 
 CODE, DATA, OUT, WORK = "/code", "/data", "/out", "/work"
 
-# Writable places that Apptainer would otherwise keep in memory, where no bound holds.
+# Writable places that Apptainer would otherwise keep in memory, where no limit applies.
 _ALSO_WORK = ("/tmp", "/var/tmp", "/dev/shm")
 _SYSTEM = ("/proc", "/sys", "/dev")
 
 BEGUN = "[hpcsci: the container has started]"
-# Apptainer tells every program which host folders were bound for it.
+# Apptainer's variables tell every program which host folders are bound.
 _TELLTALES = " ".join(
     f"{maker}_{name}"
     for maker in ("APPTAINER", "SINGULARITY")
@@ -43,27 +43,27 @@ _SHELL = (
     f'echo "{BEGUN}"; exec "$@"'
 )
 
-# Whoever root's candidates run as. Root without any capability may still write below
-# /proc/sys and so leave the container; and `--no-privs` is needed in any case where the
-# machine withholds CAP_SYS_RESOURCE from root.
+# The user that candidates run as if we are root. Root without any capability may still write below
+# /proc/sys and so escape the container. `--no-privs` is needed anyway on machines that withhold
+# CAP_SYS_RESOURCE from root.
 NOBODY = 65534
 _AS_NOBODY = ("--no-privs", "--security", f"uid:{NOBODY},gid:{NOBODY}")
 
-# What Apptainer's own processes take beside the candidate: 41 to 57 MiB were seen.
+# What Apptainer's own processes need besides the candidate: 41 to 57 MiB were measured.
 OWN_MB = 64
 OWN_TASKS = 128
 
-_OURS = "[hpcsci note: "  # begins what we have to say in a trial's log
+_OURS = "[hpcsci note: "  # starts our own lines in a trial's log
 
 _HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What of this machine a candidate sees: all but `out` and `work` read-only.
+    """The paths of this machine that a candidate sees: all but `out` and `work` read-only.
 
-    `more` are pairs of a path here and the one inside. `parts` are seen below DATA instead of
-    `data`, by name: all that one of several processes sees.
+    `more` has pairs of a path on the host and its path in the container. If `parts` is given, one
+    of several processes sees only these below DATA, by name, instead of `data`.
     """
 
     image: str
@@ -84,8 +84,8 @@ def apptainer_command(
 ) -> list[str]:
     """Return the command that runs a candidate, or one of its processes, in its image.
 
-    It sees `places`, a network with nothing but itself unless the site leaves it open, and no
-    variable of ours but those given here. For root it runs as somebody else: `hand_over` first.
+    The candidate sees `places` and only the environment variables set here. It has no network
+    unless the site leaves it open. If `is_root`, it runs as NOBODY: call `hand_over` first.
     """
     inside = settings(spec, WORK) | gpus(spec, host)
     binds = [f"{outside}:{target}:ro" for outside, target in places.more]
@@ -98,8 +98,8 @@ def apptainer_command(
     binds += [f"{places.work}:{place}" for place in (WORK, *_ALSO_WORK)]
     return [
         *("apptainer", "--silent", "exec", "--containall", "--no-home"),
-        # A user's own branch of /sys/fs/cgroup can be written: their other programs could be
-        # frozen and killed by it. Programs for GPUs look their devices up in /sys.
+        # A user may write to their own branch of /sys/fs/cgroup: a candidate could freeze and kill
+        # their other programs by it. Programs for GPUs look up their devices in /sys.
         *("--no-mount", "bind-paths" if spec.limits.gpus else "sys,bind-paths"),
         *(("--net", "--network", "none") if spec.host.network == "none" else ()),
         *(_AS_NOBODY if is_root else ()),
@@ -108,7 +108,7 @@ def apptainer_command(
         *(part for bind in binds for part in ("--bind", bind)),
         places.image,
         *("sh", "-c", _SHELL, "sh"),
-        # Not by --env: it refuses HOME and splits values at commas.
+        # Not --env: it refuses HOME and splits values at commas.
         *("env", *(f"{name}={value}" for name, value in sorted(inside.items()))),
         *("python3", "-B", f"{CODE}/{spec.sources.entry}"),
         *arguments(spec, DATA, OUT, process),
@@ -116,7 +116,7 @@ def apptainer_command(
 
 
 def python_command(image: str, is_root: bool = False) -> list[str]:
-    """Return the command of an image's Python, as candidates have it, with nothing bound."""
+    """Return the command of an image's Python as candidates run it, with nothing bound."""
     return [
         *("apptainer", "--silent", "exec", "--containall", "--no-home"),
         *("--no-mount", "sys,bind-paths", "--pwd", "/"),
@@ -146,25 +146,25 @@ def _hides(target: str, taken: Iterable[str]) -> bool:
 
 
 def note(text: str) -> bytes:
-    """Return a line of ours for a trial's log, to stand before the candidate's."""
+    """Return a line of our own for a trial's log, to be written before the candidate's output."""
     return f"{_OURS}{text}]\n".encode()
 
 
 def unreadable(data: Path) -> Path | None:
-    """Return the data's first folder that only its owner may read, or None. Raises OSError."""
+    """Return the first folder of the data that others may not read, or None. Raises OSError."""
     folders = [data, *(path for path in sorted(data.iterdir()) if path.is_dir())]
     return next((path for path in folders if path.stat().st_mode & 0o005 != 0o005), None)
 
 
 def hand_over(folders: tuple[Path, ...]) -> None:
-    """Make NOBODY the owner of all below folders of our own making. Raises OSError."""
+    """Make NOBODY the owner of folders that we made, and of all in them. Raises OSError."""
     for folder in folders:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
 def start_failure(log: Path) -> str | None:
-    """Return why the container did not start, by its log; None when it did.
+    """Return why the container did not start, from its log; None if it did.
 
     Raises OSError.
     """
@@ -179,23 +179,23 @@ def start_failure(log: Path) -> str | None:
 
 
 def of_candidate(text: str) -> str:
-    """Return the part of a log's end that the candidate wrote."""
+    """Return the candidate's part of the end of a log."""
     return text.partition(f"{BEGUN}\n")[2] if f"{BEGUN}\n" in text else text
 
 
-# A container image on the node's own disk, copied from the shared file system once a node.
+# A container image on the node's local disk, copied from the shared file system once per node.
 #
-# A hundred trials that start together would otherwise read the same file through the shared file
-# system a hundred times, for as long as they run. Copies lie in `hpcsci-images-USER` below the
-# site's scratch, named by the hash of their content. A worker that copies holds the image's lock
-# alone, one that uses it holds it with others; so a copy is removed only when nobody uses it. The
-# locks (flock(2)) are on the node's disk and need no lock daemon.
+# Without it, a hundred trials that start together would read the same file through the shared file
+# system a hundred times, for as long as they run. Copies are in `hpcsci-images-USER` below the
+# site's scratch, named by the hash of their content. A worker that copies an image holds an
+# exclusive lock, workers that use it a shared lock. So a copy is removed only when nobody uses it.
+# The locks (flock(2)) are on the node's disk and need no lock daemon.
 #
-# Without a copy the shared image is looked at once a node: is it still what was recorded at
-# launch? What was found is kept beside the copies, and holds while the file's size, time of
-# change and inode stay the same.
+# Without a copy, the shared image is compared with the hash recorded at launch, once per node. The
+# result is kept beside the copies. It is valid while the file's size, modification time and inode
+# stay the same.
 
-WAIT_S = 600.0  # how long to wait for another worker's copy before the shared image is used
+WAIT_S = 600.0  # how long to wait for another worker's copy before using the shared image
 _POLL_S = 0.1
 _CHUNK = 1 << 22
 _SPARE_MB = 256  # left free for the trials' own files
@@ -214,23 +214,23 @@ class WrongImage(HpcsciError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The image to run, and why it is the shared one where a copy was wanted ("" otherwise)."""
+    """The image to run. `trouble`: why a wanted copy could not be made; "" otherwise."""
 
     path: str
     trouble: str = ""
 
 
 class _NoCopy(Exception):
-    """Why there can be no copy."""
+    """No copy can be made; the message says why."""
 
 
 @contextmanager
 def on_node(spec: TrialSpec, stop: threading.Event) -> Iterator[Image]:
-    """Give the image to run for as long as it is used.
+    """Yield the image to run, and keep it until the block ends.
 
-    A copy on this node if the site wants one. Whatever keeps it from being made, the shared
-    image serves instead. Raises WrongImage, HostUnfit, OSError where the image cannot be read,
-    and Interrupted when `stop` is set.
+    It is a copy on this node if the site wants one. If the copy cannot be made for any reason, the
+    shared image is used instead. Raises WrongImage, HostUnfit, OSError if the image cannot be read,
+    and Interrupted if `stop` is set.
     """
     shared = str(spec.sources.image)
     if not spec.host.copy_image:
@@ -248,9 +248,9 @@ def on_node(spec: TrialSpec, stop: threading.Event) -> Iterator[Image]:
 
 
 def _verify(spec: TrialSpec, shared: Path, stop: threading.Event) -> None:
-    """Compare the shared image with what was recorded, once a node. Raises as `on_node` does.
+    """Compare the shared image with the recorded hash, once per node. Raises as `on_node` does.
 
-    An unpacked image is not looked at: its folder's time tells nothing of the files in it.
+    An unpacked image is not checked: its folder's modification time says nothing about its files.
     """
     wanted = spec.provenance.image_hash
     if wanted is None or not shared.is_file():
@@ -264,11 +264,11 @@ def _verify(spec: TrialSpec, shared: Path, stop: threading.Event) -> None:
             known = os.open(folder / f"{name}{_KNOWN}", flags, 0o600)
             stack.callback(os.close, known)
         except (_NoCopy, OSError):
-            pass  # nothing can be kept on this node
+            pass  # this node cannot store the result
         if _is_known(known, shared):
             return
         if known is not None:
-            _await(known, stop)  # whoever holds it may be about to know
+            _await(known, stop)  # the worker that holds it may be hashing the image now
             if _is_known(known, shared):
                 return
         before = _signs(shared)
@@ -281,7 +281,7 @@ def _verify(spec: TrialSpec, shared: Path, stop: threading.Event) -> None:
 
 
 def _signs(path: Path) -> bytes:
-    """Return what changes with a file's content, as one line."""
+    """Return a file's size, modification time and inode as one line."""
     info = path.stat()
     return f"{info.st_size} {info.st_mtime_ns} {info.st_ino}\n".encode()
 
@@ -291,7 +291,7 @@ def _is_known(known: int | None, shared: Path) -> bool:
 
 
 def _await(descriptor: int, stop: threading.Event) -> None:
-    """Wait for a lock for so long as may be; then it has to do without."""
+    """Wait for a lock for at most WAIT_S; then continue without it."""
     until = time.monotonic() + WAIT_S
     with contextlib.suppress(OSError):  # no locks on this file system
         while not _lock(descriptor, fcntl.LOCK_EX) and time.monotonic() < until:
@@ -322,19 +322,19 @@ def _copy(spec: TrialSpec, shared: Path, stop: threading.Event) -> Iterator[Path
     descriptor = os.open(copy.with_suffix(_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _have(descriptor, shared, copy, wanted, stop)
-        os.utime(descriptor)  # the longest unused image goes first
+        os.utime(descriptor)  # `_make_room` removes the least recently used image first
         yield copy
     finally:
         os.close(descriptor)
 
 
 def _have(descriptor: int, shared: Path, copy: Path, wanted: str, stop: threading.Event) -> None:
-    """Wait until there is a copy and its lock is held with others; make it if nobody does."""
+    """Wait until the copy exists and we hold a shared lock on it; make it if nobody does."""
     until = time.monotonic() + WAIT_S
     while True:
         if _lock(descriptor, fcntl.LOCK_SH) and copy.exists():
             return
-        # Held together, nobody would ever have it alone.
+        # While several workers hold it shared, none of them could get it exclusively.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         if _lock(descriptor, fcntl.LOCK_EX):
             if not copy.exists():
@@ -356,7 +356,7 @@ def _lock(descriptor: int, kind: int) -> bool:
 
 
 def _folder(base: Path) -> Path:
-    """Return this user's folder of images. Raises _NoCopy where it is not theirs alone."""
+    """Return this user's folder of images. Raises _NoCopy if others may access it."""
     folder = base / f"hpcsci-images-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     info = folder.stat(follow_symlinks=False)
@@ -366,7 +366,7 @@ def _folder(base: Path) -> Path:
 
 
 def _make(shared: Path, copy: Path, wanted: str, stop: threading.Event) -> None:
-    """Copy the image; the caller holds its lock alone."""
+    """Copy the image; the caller holds its lock exclusively."""
     for left in copy.parent.glob(f"{copy.stem}{_PART}"):
         left.unlink()
     size = shared.stat().st_size
@@ -388,7 +388,7 @@ def _make(shared: Path, copy: Path, wanted: str, stop: threading.Event) -> None:
 
 
 def _make_room(copy: Path, size: int) -> None:
-    """Remove other images that nobody uses until there is room. Raises _NoCopy."""
+    """Remove other unused images until there is enough space. Raises _NoCopy."""
     needed = size / 2**20 + _SPARE_MB
     others = (path for path in copy.parent.glob(f"*{_COPY}") if path != copy)
     for other in sorted(others, key=lambda path: path.with_suffix(_LOCK).stat().st_mtime):
@@ -401,7 +401,7 @@ def _make_room(copy: Path, size: int) -> None:
 
 
 def _remove_unused(image: Path) -> None:
-    with contextlib.suppress(OSError):  # just removed by somebody else
+    with contextlib.suppress(OSError):  # another worker has just removed it
         descriptor = os.open(image.with_suffix(_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if _lock(descriptor, fcntl.LOCK_EX):
@@ -414,9 +414,10 @@ def _remove_unused(image: Path) -> None:
 
 
 def of_candidates(isolation: Isolation, image: str | None, python: str) -> Interpreter:
-    """Return what can be asked of it; `python` is what runs candidates without an image.
+    """Return the Python that candidates run in, to query it.
 
-    A driver that has no Apptainer, or does not see the image, is not answered.
+    `python` runs candidates without an image. A driver that has no Apptainer or does not see the
+    image gets no answers.
     """
     if isolation is Isolation.NONE:
         return Interpreter((python,))

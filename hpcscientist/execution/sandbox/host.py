@@ -1,4 +1,4 @@
-"""What a site profile's [host] means on this node: variables, scratch, folders to bind."""
+"""Apply a site profile's [host] to this node: variables, scratch, folders to bind."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 class HostUnfit(HpcsciError):
-    """This node does not have what the site profile says of it; names the fix."""
+    """This node lacks something that the site profile says it has; the message names the fix."""
 
 
 def expand(text: str, setting: str, environment: Mapping[str, str]) -> str:
-    """Return `text` with the node's values of its $VARIABLES.
+    """Return `text` with its $VARIABLES replaced by the node's values.
 
-    `setting` is where the text is from, for people. Raises HostUnfit for a variable that is
-    not set, or empty: a path without it would be another path.
+    `setting` names the setting that holds the text, for the message. Raises HostUnfit for a
+    variable that is unset or empty: without its value the path would be another one.
     """
 
     def value(found: re.Match[str]) -> str:
@@ -45,10 +45,10 @@ def expand(text: str, setting: str, environment: Mapping[str, str]) -> str:
 
 
 def scratch_base(host: Host, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder for private files on this node, made if need be, for this user alone.
+    """Return the folder for private files on this node; create it for this user alone if missing.
 
-    Whoever owns a folder can put others in the place of those in it, so it has to be this
-    user's or the system's. Raises HostUnfit, and OSError on a full disk.
+    A folder's owner can replace whatever is in it, so the folder must belong to this user or to
+    root. Raises HostUnfit, and OSError on a full disk.
     """
     if not host.scratch:
         return Path(tempfile.gettempdir()).absolute()  # TMPDIR may be "."
@@ -74,10 +74,10 @@ def scratch_base(host: Host, environment: Mapping[str, str] = os.environ) -> Pat
 
 
 def unsafe(info: os.stat_result) -> str:
-    """Return why what lies in a folder is not safe from other users; "" where it is."""
+    """Return why a folder's content is not safe from other users; "" if it is safe."""
     if info.st_uid not in (os.geteuid(), 0):
         return f"it belongs to another user (number {info.st_uid}), who could replace our files"
-    # A user's own group is often the user alone; the system's folders are shared by groups.
+    # A user's own group often has no other member; the system's folders are shared by groups.
     others = stat.S_IWOTH | (stat.S_IWGRP if info.st_uid != os.geteuid() else 0)
     if info.st_mode & others and not info.st_mode & stat.S_ISVTX:
         return "others may write to it, and it has no sticky bit to keep them from our files"
@@ -87,10 +87,10 @@ def unsafe(info: os.stat_result) -> str:
 def binds(
     host: Host, secret: tuple[Path, ...], environment: Mapping[str, str] = os.environ
 ) -> tuple[tuple[str, str], ...]:
-    """Return what candidates see beside their own, as pairs of a path here and one inside.
+    """Return the folders that candidates see besides their own, as pairs (outside, inside).
 
-    Raises HostUnfit for a path that is not there, and for one that would show any of
-    `secret` to candidates.
+    Raises HostUnfit for a path that does not exist, and for one that would show any of `secret` to
+    candidates.
     """
     found = []
     for bind in host.binds:
@@ -111,17 +111,17 @@ def binds(
 
 # The candidate's command line and environment, as pure functions.
 #
-# The environment is made from nothing. Of the worker's own it takes only what an interpreter on a
-# cluster needs to start (`_TAKEN`); keys, tokens and scheduler variables stay out.
+# The environment is built from scratch. It takes from the worker's environment only what an
+# interpreter on a cluster needs to start (`_TAKEN`); keys, tokens and scheduler variables stay out.
 
-# Environment modules make an interpreter and its shared libraries known by these two.
+# Environment modules set these two to provide an interpreter and its shared libraries.
 _TAKEN = ("PATH", "LD_LIBRARY_PATH")
-# Which GPUs are the trial's, and by which order they are numbered.
+# The GPUs of the trial, and the order in which they are numbered.
 _GPUS = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def arguments(spec: TrialSpec, data: str, out: str, process: str = "") -> list[str]:
-    """Return what every entry point is given, contract 2."""
+    """Return the arguments of every entry point (contract 2)."""
     return [
         *("--data", data, "--out", out, "--seed", str(spec.seed)),
         *("--budget", str(spec.budget), "--split", spec.split.value),
@@ -139,7 +139,7 @@ def command(
 
 
 def settings(spec: TrialSpec, home: str) -> dict[str, str]:
-    """Return the variables that depend on the trial alone."""
+    """Return the variables that depend only on the trial and its home folder."""
     threads = str(spec.limits.cpus)
     return {
         "HOME": home,
@@ -160,16 +160,16 @@ def settings(spec: TrialSpec, home: str) -> dict[str, str]:
 def environment(
     spec: TrialSpec, scratch: Path, host: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the whole environment of a candidate that runs without a container.
+    """Return the complete environment of a candidate that runs without a container.
 
-    GPUs are passed on as the scheduler gave them, and only to a trial that asked for some.
+    GPU variables are passed on as the scheduler set them, and only to a trial that requests GPUs.
     """
     made = {name: host[name] for name in _TAKEN if name in host}
-    if site.ENABLE_USER_SITE:  # HOME moves, packages of `pip install --user` do not
+    if site.ENABLE_USER_SITE:  # HOME changes, so say where `pip install --user` put packages
         made["PYTHONUSERBASE"] = site.getuserbase()
     return made | gpus(spec, host) | settings(spec, str(scratch))
 
 
 def gpus(spec: TrialSpec, host: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that say which GPUs a trial has; none for one that asked for none."""
+    """Return the variables that name a trial's GPUs; {} if it requests none."""
     return {name: host[name] for name in _GPUS if name in host} if spec.limits.gpus else {}

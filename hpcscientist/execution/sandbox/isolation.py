@@ -1,4 +1,4 @@
-"""What keeps a candidate away from everything else, and saying so honestly."""
+"""Choose how candidates are isolated, and state honestly what that protects."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _UNCONTAINED = (
 
 
 def choose(image: str | None, elsewhere: bool = False) -> Isolation:
-    """Return the strongest isolation there is for a recipe's image.
+    """Return the strongest isolation available for a recipe's image.
 
-    `elsewhere`: the trials run on other machines, which alone need Apptainer; one that lacks
-    it then fails its trials as a machine.
+    `elsewhere`: the trials run on other machines, so only those need Apptainer. A trial on a
+    machine without it then ends as a machine failure.
     """
     if image is not None and Path(image).exists() and (elsewhere or shutil.which("apptainer")):
         return Isolation.APPTAINER
@@ -44,7 +44,7 @@ def choose(image: str | None, elsewhere: bool = False) -> Isolation:
 
 
 def statement(isolation: Isolation, host: Host = _NO_SITE) -> str:
-    """Return what is and what is not protected, for the campaign's header and results."""
+    """Return a statement of what is protected and what is not, for the header and the results."""
     if isolation is Isolation.NONE:
         return _UNCONTAINED
     places = ", ".join(host.binds)
@@ -55,10 +55,9 @@ def statement(isolation: Isolation, host: Host = _NO_SITE) -> str:
 
 
 def require_permission(isolation: Isolation, trusted_code: bool, allowed: bool) -> None:
-    """Refuse to run generated code without a sandbox unless the user said so.
+    """Raise UsageError if generated code would run without a sandbox and the user did not allow it.
 
-    `trusted_code`: all code of the campaign ships with a recipe or is made by the control
-    arm. Raises UsageError.
+    `trusted_code`: all code of the campaign ships with a recipe or is made by the control arm.
     """
     if isolation is Isolation.NONE and not trusted_code and not allowed:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The candidate in its sandbox: what it needs is set up and checked, then it runs in its bounds."""
+"""Run a candidate in its sandbox: set up and check what it needs, then run it within its limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hpcscientist.files.trusted import Contents, TrustedCopy
 from hpcscientist.recipe.checks.tree import LARGEST
 from hpcscientist.records.trial import IdeaFailed, Isolation, ProcessSpec, TrialSpec
 
-# A scheduler that ends a job signals all of its processes, and not at the same instant.
+# A scheduler that ends a job signals all of its processes, but not at the same instant.
 _JOB_ENDS_WITH = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _JOB_ENDS_WITHIN_S = 1.0
 
@@ -39,7 +39,7 @@ _CURVES = "progress.jsonl"
 
 
 def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str]:
-    """Set the private folder up; yield what keeps the trial from being run as specified.
+    """Set up the private folder; yield reasons why the trial cannot be run as specified.
 
     Raises OSError and HostUnfit.
     """
@@ -47,7 +47,7 @@ def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str
     if not scoring.is_scorer_intact(spec):
         yield f"{sources.scorer} is missing or was changed since launch: restore it"
     work.mkdir()
-    # The copy is checked, not the original: it is what will run.
+    # Check the copy, not the original: the copy will run.
     if not _lay_out(spec, paths, code):
         yield f"the code in {sources.code} is missing or not what was recorded: restore it"
     if not (code / sources.entry).is_file():
@@ -66,9 +66,10 @@ def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str
 
 
 def _lay_out(spec: TrialSpec, paths: TrialPaths, code: Path) -> bool:
-    """Copy the code that was recorded; False where it is nowhere. Raises OSError.
+    """Copy the recorded code; return False if no intact version exists. Raises OSError.
 
-    A candidate without a sandbox can change it while it waits: then the trusted copy runs.
+    A candidate without a sandbox can change another trial's code before it runs. The trusted copy
+    is used then.
     """
     try:
         folders.copy_code(vault.path_of(spec.sources.code), code, LARGEST)
@@ -92,7 +93,7 @@ def _lay_out(spec: TrialSpec, paths: TrialPaths, code: Path) -> bool:
 
 
 def _places(spec: TrialSpec, paths: TrialPaths, private: Path, image_path: str) -> container.Places:
-    """Return what a candidate sees. Raises HostUnfit."""
+    """Return the paths that a candidate sees. Raises HostUnfit."""
     secret = (
         *(vault.path_of(spec.sources.labels), vault.path_of("keys")),
         *(vault.path_of(spec.sources.scorer), vault.path_of(trusted.FOLDER), paths.root),
@@ -109,19 +110,19 @@ def _places(spec: TrialSpec, paths: TrialPaths, private: Path, image_path: str) 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a candidate ended, and why a file is refused that one of its processes should hand on."""
+    """How a candidate ended. `refused`: why a file that a process should hand on was refused."""
 
     ended: Ended
     refused: IdeaFailed | None = None
 
 
 def run_candidate(spec: TrialSpec, paths: TrialPaths, private: Path, stop: threading.Event) -> Ran:
-    """Run the candidate to its end within its limits, all its processes one after another.
+    """Run the candidate to its end within its limits, its processes one after another.
 
-    The first process that fails is the end. Only the files that the recipe names pass from one to
-    the next: folders are emptied in between, and a process sees no more of the data than it should
-    (without a sandbox it is told of no more). Setting `stop` ends it. Raises OSError, HostUnfit,
-    WrongImage and Interrupted.
+    It ends with the first process that fails. Only files that the recipe names pass from one
+    process to the next: the folders are emptied in between. A process sees no more of the data than
+    the recipe says; without a sandbox, it only gets no path to the rest. Setting `stop` ends the
+    candidate. Raises OSError, HostUnfit, WrongImage and Interrupted.
     """
     ended: Ended | None = None
     curves = b""
@@ -159,7 +160,7 @@ def _together(before: Ended, last: Ended) -> Ended:
 
 
 def _parts(spec: TrialSpec, private: Path, process: ProcessSpec) -> dict[str, Path]:
-    """Return what a process sees below its data, by name."""
+    """Return the folders that a process sees below its data, by name."""
     data = Path(spec.sources.data)
     names = {"train": "train", "split": spec.split.value}
     seen = {names[part]: data / names[part] for part in process.sees}
@@ -182,7 +183,7 @@ def _run(
         watched=(paths.out, work),
         processes=limits.processes,
         open_files=limits.open_files,
-        apart=spec.isolation is Isolation.NONE,  # containers do that themselves
+        apart=spec.isolation is Isolation.NONE,  # a container has its own namespace
     )
     given, is_root = environment(spec, work), os.geteuid() == 0
     name = process.name if process else ""
@@ -198,7 +199,7 @@ def _run(
         bounds,
         memory_mb=bounds.memory_mb + container.OWN_MB,
         processes=bounds.processes + container.OWN_TASKS,
-        # An ordinary user's container is in a namespace of its own, root's is not.
+        # An ordinary user's container is in a user namespace of its own, root's is not.
         namespaces=0 if is_root else 1,
     )
     with container.on_node(spec, stop) as found, paths.log.open("ab") as file:
@@ -210,7 +211,7 @@ def _run(
 
 
 def _linked(private: Path, name: str, parts: Mapping[str, Path] | None) -> str:
-    """Return a folder of links to what a process may see; "" for all of the data."""
+    """Return a folder of links to what a process may see; "" if it may see all data."""
     if parts is None:
         return ""
     folder = private / f"seen-{name}"
@@ -226,8 +227,8 @@ def _run_bounded(
     ended = supervise(line, place, bounds, stop, BoundedLog(log))
     code = ended.signal if ended.exit_code is None else ended.exit_code - 128
     if ended.reason is Reason.EXITED and code in _JOB_ENDS_WITH:
-        # Whoever ended it may be about to end us: then it says nothing about the idea.
+        # The sender of the signal may be about to end us, too. Then it says nothing about the idea.
         until = time.monotonic() + _JOB_ENDS_WITHIN_S
         while not stop.is_set() and time.monotonic() < until:
-            time.sleep(0.02)  # not stop.wait: a signal handler sets it in this very thread
+            time.sleep(0.02)  # not stop.wait: a signal handler in this thread sets it
     return ended

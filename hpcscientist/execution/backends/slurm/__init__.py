@@ -1,1 +1,1 @@
-"""Trials as elements of Slurm arrays. Here alone are Slurm's commands called."""
+"""Runs trials as elements of Slurm job arrays. Only this folder calls Slurm's commands."""

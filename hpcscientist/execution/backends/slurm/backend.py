@@ -1,8 +1,8 @@
-"""Trials as array tasks of a Slurm cluster: a batch is one array.
+"""Run trials as array tasks of a Slurm cluster: a batch is one array.
 
-One task of this event loop tends everything: it looks at the files of running array tasks (a file
-costs Slurm nothing, so a finished trial is seen within a second), and makes a round of one squeue
-now and then. sacct is asked beside it, where something left the queue unseen.
+A single asyncio task watches everything. It looks at the files of running array tasks: that costs
+Slurm nothing, so a finished trial is seen within a second. From time to time it makes a round,
+which is one squeue. A separate task asks sacct if array tasks left the queue unseen.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ from hpcscientist.records.trial import (
     Unknown,
 )
 
-# What sbatch's refusals mean: a limit that could not be read, a closed partition, or a no.
+# What sbatch's refusals mean: a limit that could not be read, a closed partition, or a final no.
 
-# Slurm's words for a limit on the number of jobs; and for one on a job's size, which stays.
+# Slurm's messages about a limit on the number of jobs, and about one on a job's size: waiting helps
+# only with the first.
 _SUBMIT_LIMIT = re.compile(r"Submit\w*Limit|violates accounting/QOS policy|too many jobs", re.I)
 _SIZE_LIMIT = re.compile(r"PerJob|Wall|Max(Cpu|Node|Mem|GRES|Billing|TRES)(?!\w*PerUser)", re.I)
 _CLOSED = re.compile(r"partition not available|inactive or drain", re.IGNORECASE)
@@ -76,42 +77,43 @@ UNLIMITED = 10**9
 
 
 def is_closed(said: str) -> bool:
-    """Whether the partition takes no jobs for now."""
+    """Return whether a refusal says that the partition accepts no jobs for now."""
     return bool(_CLOSED.search(said))
 
 
 class Learned:
-    """A submit limit that Slurm did not tell, found out by its refusals; for a while."""
+    """A submit limit that could not be read, inferred from refusals; it expires after a while."""
 
     def __init__(self) -> None:
         self._most, self._until, self._refusals = UNLIMITED, 0.0, 0
 
     @property
     def most(self) -> int:
-        """How many array tasks of ours may be in the queue, as far as is known."""
+        """Return how many of our array tasks may be in the queue, as far as is known."""
         return self._most if clock.now() < self._until else UNLIMITED
 
     def accepted(self) -> None:
-        """Slurm took an array."""
+        """Note that Slurm accepted an array."""
         self._refusals = 0
 
     def is_limit(self, said: str) -> bool:
-        """Whether a refusal speaks of a limit below which fewer tasks may fit."""
+        """Return whether a refusal is about a limit that fewer tasks may satisfy."""
         many = bool(_SUBMIT_LIMIT.search(said)) and not _SIZE_LIMIT.search(said)
         return many and self._refusals < _REFUSALS
 
     def refused(self, own: int, others: int, tasks: int) -> None:
-        """Fit below the limit: `own` and `others` were in the queue, `tasks` were too many."""
+        """Lower the limit: with `own` and `others` in the queue, `tasks` more were too many."""
         self._most, self._until = max(1, (own + tasks) // 2), clock.now() + _LEARNED_S
-        # With nothing of ours in the queue only others can make room, or nobody ever will.
+        # Count refusals while this user has nothing in the queue: then only other users' jobs can
+        # make room, or nothing ever will.
         self._refusals = 0 if own or others else self._refusals + 1
 
 
-# Ending what was given up: one scancel for all of it.
+# Ending unwanted array tasks: one scancel for all of them.
 
 
 class Stops:
-    """Array tasks that are to be ended, those with trials that nobody wants; true while any are."""
+    """The array tasks to end, because they have unwanted trials; true while there are any."""
 
     def __init__(self, slurm: Slurm, ledger: Ledger) -> None:
         self._slurm, self._ledger = slurm, ledger
@@ -120,14 +122,14 @@ class Stops:
         return any(_is_unwanted(task) for live in self._ledger.batches for task in live.tasks)
 
     async def carry_out(self) -> None:
-        """Cancel the tasks that were not yet. Raises SchedulerSilent; ask again then."""
+        """Cancel the tasks not yet cancelled. Raises SchedulerSilent; call it again then."""
         ids: list[str] = []
         new = []
         for live in self._ledger.batches:
             stopping = [task for task in live.live_tasks() if _is_unwanted(task)]
             fresh = [task for task in stopping if not task.stopping]
             if live.job_id is None or not live.confirmed or not fresh:
-                continue  # nothing is ended by an id that may be another job's
+                continue  # an unconfirmed id may be another job's
             new += fresh
             if len(stopping) == len(live.live_tasks()):
                 ids.append(live.job_id)
@@ -135,7 +137,7 @@ class Stops:
                 ids.append(f"{live.job_id}_[{','.join(str(task.number) for task in fresh)}]")
         if ids:
             await asyncio.to_thread(cancel_jobs, self._slurm, ids)
-        for task in new:  # only now: what a silent Slurm did not hear is asked again
+        for task in new:  # only now: if Slurm did not answer, scancel must be repeated
             task.stopping = True
 
 
@@ -153,8 +155,8 @@ _ORDINARY = {"", "None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTim
 class SlurmBackend:
     """Runs trials as elements of arrays; at most `slots` array tasks are in the queue at once.
 
-    Implements `ports.Backend`. `module` is what each array task runs. Make it inside the
-    event loop that uses it.
+    Implements `ports.Backend`. Each array task runs `module`. Create it inside the event loop that
+    uses it.
     """
 
     outlives_driver = True
@@ -162,7 +164,7 @@ class SlurmBackend:
     def __init__(
         self, paths: RunPaths, site: Site, campaign_id: str, module: str, slots: int = UNLIMITED
     ) -> None:
-        """Ask Slurm nothing yet. Raises UsageError for a run directory that no job can lie in."""
+        """Ask Slurm nothing yet. Raises UsageError for a run directory that no job can use."""
         refuse_patterns(paths.root)
         self._paths, self._site, self._campaign_id = paths, site, campaign_id
         self._slots = slots
@@ -181,20 +183,20 @@ class SlurmBackend:
         self._backoff = Backoff(site.watch.round_min_s, site.watch.round_max_s)
         self._stops = Stops(self.slurm, self._ledger)
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
-        self._stepped = asyncio.Event()  # for those who wait now
+        self._stepped = asyncio.Event()  # set and replaced after each step
         self._tending: asyncio.Task[None] | None = None
         self._not_before = 0.0
         self._others = 0  # the user's other tasks in the queue
         self._left_any = False  # whether anything of the campaign may be in the queue
-        self._looked_for_room = float("-inf")  # when there was none: somebody has to look
+        self._looked_for_room = float("-inf")  # when `capacity` last found no room
 
     @property
     def gather_s(self) -> float:
-        """How long trials are best gathered; see the port."""
+        """Return how long to gather trials, in seconds; see `ports.Backend`."""
         return self._site.watch.gather_s
 
     async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
-        """Take arrays over from their records; those without one are looked for by their names."""
+        """Take over arrays from their records; look for those without a record by their names."""
         adopt(self._ledger, self._paths.submission)
         for intent in intents:
             adopt_by_name(self._ledger, self._paths.submission, self._campaign_id, intent)
@@ -203,9 +205,9 @@ class SlurmBackend:
         return self._ledger.runs()
 
     async def capacity(self, like: TrialSpec) -> Capacity:
-        """Say how many array tasks fit now, by all limits; see the port.
+        """Return how many array tasks fit now, by all limits; see `ports.Backend`.
 
-        Raises SiteError for trials that no partition of the profile takes.
+        Raises SiteError for trials that no partition of the profile accepts.
         """
         site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
         async with self._turn:
@@ -227,12 +229,12 @@ class SlurmBackend:
         return _paused(_LIMIT_PAUSE_S)
 
     async def submit(self, batch: Batch) -> Answer:
-        """Submit an array; see the port. Raises DiskFull, OSError."""
+        """Submit an array; see `ports.Backend`. Raises DiskFull, OSError."""
         is_first = not self._ledger.batches
         folder = BatchFolder(self._paths.submission.absolute() / batch.batch_id)
         record = record_of(self._campaign_id, self._paths.trials.absolute(), batch, time.time())
         live = live_batch(record, folder, None)
-        self._ledger.add(live)  # before its turn comes: who cancels a run of it must find it
+        self._ledger.add(live)  # before waiting for the lock, so that `cancel` finds its runs
         async with self._turn:
             answer = await self._submit(live, batch.avoid)
         if isinstance(answer, Accepted) and is_first:
@@ -241,14 +243,14 @@ class SlurmBackend:
         return answer
 
     async def changes(self) -> Sequence[Change]:
-        """Wait for something to tell; see the port.
+        """Wait for changes; see `ports.Backend`.
 
-        Raises SchedulerRefused when Slurm will never run what is queued.
+        Raises SchedulerRefused if Slurm will never run what is queued.
         """
         return await self._told.take()
 
     async def cancel(self, runs: Collection[RunId]) -> None:
-        """End the array tasks of runs, and wait until they have ended; see the port."""
+        """End the array tasks of runs, and wait until they have ended; see `ports.Backend`."""
         self._ledger.give_up(runs)
         self._wake.set()
         with contextlib.suppress(TimeoutError):
@@ -257,12 +259,12 @@ class SlurmBackend:
                     await self._stepped.wait()
 
     async def sweep(self) -> None:
-        """End every array of the campaign; see the port. Raises SchedulerSilent."""
+        """End every array of the campaign; see `ports.Backend`. Raises SchedulerSilent."""
         if self._tending is None:
-            # Of arrays that drivers before us left, nothing was wanted any more.
+            # `adopt` was never called, so find the arrays that earlier drivers left.
             adopt(self._ledger, self._paths.submission)
         await self._end_tending()
-        # By their marks: one of which nobody knows, and counts as lost, may run all the same.
+        # By name and comment: an array without a record, or counted as lost, may still run.
         if self._ledger.batches or self._left_any:
             await asyncio.to_thread(end_arrays, self.slurm, self._campaign_id)
         self._ledger.drop(everything=True)
@@ -271,7 +273,7 @@ class SlurmBackend:
             self._paths.submission.rmdir()
 
     async def close(self) -> None:
-        """Leave what is queued and runs to Slurm; see the port."""
+        """Leave queued and running tasks to Slurm; see `ports.Backend`."""
         await self._end_tending()
 
     def _wake_up(self) -> None:
@@ -295,7 +297,7 @@ class SlurmBackend:
             )
         except SchedulerSilent as error:
             self._left_any = True
-            self._silent(error)  # the next round finds out whether the array was made
+            self._silent(error)  # the next round finds out whether the array was created
             return Unknown()
         except SchedulerRefused as error:
             self._ledger.drop_one(live)
@@ -320,7 +322,7 @@ class SlurmBackend:
             )
             return Refused(said, transient=True)
         if self._learned.is_limit(said):
-            # The site has a limit that could not be read: fit below it, and wait for room.
+            # The site has a limit that could not be read: submit fewer, and wait for room.
             self._learned.refused(self._ledger.count_live(), self._others, len(record.tasks))
             self._hold(_LIMIT_PAUSE_S)
             self._told.tell(
@@ -338,7 +340,10 @@ class SlurmBackend:
         )
 
     async def _is_too_large(self, record: ArrayRecord) -> bool:
-        """Whether an array has more tasks than Slurm allows now; the next one will have fewer."""
+        """Return whether an array has more tasks than Slurm's current limits allow.
+
+        Reading the limits again also makes the next array smaller.
+        """
         try:
             limits = await asyncio.to_thread(self._limits.read, self._site_of(record), clock.now())
         except SchedulerError:
@@ -346,11 +351,11 @@ class SlurmBackend:
         return len(record.tasks) > min(limits.max_array, limits.max_submit)
 
     def _site_of(self, record: ArrayRecord) -> SlurmSite:
-        """Return where an array goes: the profile's partition that takes it."""
+        """Return the settings of the profile's partition that accepts an array."""
         return choose(self._site, need_of(self._site.slurm, record))
 
     def _avoidable(self, record: ArrayRecord, avoid: Sequence[str]) -> Sequence[str]:
-        """Return the nodes to leave out: never more than half of the partition's."""
+        """Return the nodes to exclude: at most half of the partition's, or one if unknown."""
         limits = self._limits.last(self._site_of(record))
         nodes = limits.nodes if limits else 0
         return avoid[: nodes // 2] if nodes else avoid[:1]
@@ -369,7 +374,7 @@ class SlurmBackend:
             self._tell_waiting()
 
     async def _step(self) -> None:
-        """Do whatever is due."""
+        """Do everything that is due."""
         if self._stops:
             with self._listening():
                 await self._stops.carry_out()
@@ -402,7 +407,7 @@ class SlurmBackend:
         if findings.changed:
             self._ease()
         self._tell_of_accounting(findings.lost)
-        for live in findings.void:  # its driver was killed before `sbatch`
+        for live in findings.void:  # never submitted: its driver was killed before `sbatch`
             self._progress.end_void(live)
             self._ledger.drop_one(live)
         for reason in sorted(findings.reasons - _ORDINARY):
@@ -427,7 +432,7 @@ class SlurmBackend:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        """Take Slurm's silence for what it is: ask again later."""
+        """Catch SchedulerSilent: hold submissions and ask again later."""
         try:
             yield
         except SchedulerSilent as error:
@@ -444,7 +449,7 @@ class SlurmBackend:
         self._told.tell(change)
 
     def _hold(self, pause_s: float) -> None:
-        """Submit nothing for a while."""
+        """Submit nothing for `pause_s` seconds."""
         self._not_before = max(self._not_before, clock.now() + pause_s)
 
     def _ease(self) -> None:
@@ -452,12 +457,12 @@ class SlurmBackend:
         self._told.tell(Freed())
 
     def _must_look(self) -> bool:
-        """Whether the queue matters: something of ours is in it, or waits for room in it."""
+        """Return whether to look at the queue: we have tasks in it, or wait for room in it."""
         lately = clock.now() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
         return bool(self._ledger.batches) or lately
 
     def _pause_s(self) -> float:
-        """Return the seconds until something is due."""
+        """Return the seconds until the next step is due."""
         waits = [_IDLE_S]
         if self._must_look():
             waits.append(self._backoff.due - clock.now())

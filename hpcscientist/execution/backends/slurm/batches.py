@@ -1,8 +1,8 @@
-"""Batches: which trials go into which array, and their record on disk.
+"""Batches: which trials an array runs, its record on disk, and the room for the next one.
 
-A batch is one array. Its record is written before `sbatch` is called, so that an array whose
-driver was killed right after can be found by its name and adopted; what each array task runs
-is read from the same record, so that the array needs nothing else from its driver.
+A batch is one array. Its record is written before `sbatch` is called, so that an array whose driver
+was killed right afterwards can be found by its name and adopted. Each array task reads from the
+same record what to run, so the array needs nothing else from its driver.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.site import SlurmSite
 from hpcscientist.records.trial import Batch, Capacity, Limits, RunId, TrialSpec
 
-# What an array task may need beside its trials' deadlines: to start, to score, to be slow.
+# Time beyond the trials' deadlines: for the start of an array task, and for each trial's overhead.
 START_S, EACH_S = 60.0, 10.0
-# Of what a scorer may take at most, it hardly ever takes so much.
+# This part of a scorer's limit is not requested, since scorers hardly ever need it.
 _SPARED_S = 90.0
 
 # Short trials are spread over at most this many array tasks before any is packed.
@@ -33,7 +33,7 @@ SPREAD = 100
 class ArrayRecord(Record):
     """One array: `tasks[k]` are the trials that array task k runs, one after another.
 
-    `minutes` is the time limit; `created_at` seconds since the epoch.
+    `minutes` is the time limit; `created_at` is in seconds since the epoch.
     """
 
     batch_id: str
@@ -49,7 +49,7 @@ class ArrayRecord(Record):
 
 
 class Submitted(Record):
-    """The array's job id, written once `sbatch` has told it."""
+    """The array's job id, written after `sbatch` has returned it."""
 
     job_id: str
 
@@ -67,34 +67,34 @@ class BatchFolder:
 
     @property
     def submitted(self) -> Path:
-        """The job id; its absence means that the queue has to be asked."""
+        """The job id; if it is missing, ask the queue."""
         return self.root / "submitted.json"
 
     @property
     def script(self) -> Path:
-        """What `sbatch` was given."""
+        """The script for `sbatch`."""
         return self.root / "array.sh"
 
     def log(self, job_id: str, task: int) -> Path:
-        """What an array task printed; exists once it has started. The name is submitit's."""
+        """Return the log of an array task, which exists once it has started; submitit names it."""
         return self.root / f"{job_id}_{task}_0_log.out"
 
     def read(self) -> ArrayRecord | None:
-        """Return the batch; None if it is unreadable. Raises OSError but for a missing file."""
+        """Return the batch; None if it is missing or invalid. Raises OSError otherwise."""
         try:
             return ArrayRecord.model_validate_json(read_regular(self.record))
         except (FileNotFoundError, ValidationError):
             return None
 
     def job_id(self) -> str | None:
-        """Return the array's job id if it is known."""
+        """Return the array's job id; None if it is missing or invalid. Raises OSError otherwise."""
         try:
             return Submitted.model_validate_json(read_regular(self.submitted)).job_id
         except (FileNotFoundError, ValidationError):
             return None
 
     def write(self, batch: ArrayRecord) -> None:
-        """Write the intent. Raises OSError."""
+        """Write the batch's record. Raises OSError."""
         self.root.mkdir(parents=True, exist_ok=True)
         write_atomic(self.record, batch.model_dump_json().encode())
 
@@ -112,18 +112,18 @@ class InQueue:
 
     @property
     def total(self) -> int:
-        """What a submit limit counts."""
+        """The number that a submit limit counts."""
         return self.own + self.others
 
 
 def need_of(site: SlurmSite, batch: ArrayRecord) -> Need:
-    """Return what each task of an array asks for, as [[partitions]] of a profile count it."""
+    """Return the request of each task of an array, as [[partitions]] of a profile count it."""
     memory_mb = batch.memory_mb + site.memory_margin_mb
     return Need(batch.minutes, memory_mb, batch.cpus, batch.gpus, batch.gpu_type)
 
 
 def need_of_limits(site: SlurmSite, limits: Limits) -> Need:
-    """Return what an array task asks for that runs one trial with these limits."""
+    """Return the request of an array task that runs one trial with these limits."""
     memory_mb = limits.memory_mb + site.memory_margin_mb
     return Need(_minutes(_bound_s(limits)), memory_mb, limits.cpus, limits.gpus, limits.gpu_type)
 
@@ -131,9 +131,9 @@ def need_of_limits(site: SlurmSite, limits: Limits) -> Need:
 def room(
     limits: SlurmLimits, site: SlurmSite, queue: InQueue, slots: int, like: TrialSpec
 ) -> Capacity:
-    """Return what the next array may hold, of trials like this one.
+    """Return how many trials like this one the next array may hold.
 
-    `slots` bounds the campaign's own tasks, the submit limit all of the user's.
+    `slots` limits the campaign's own tasks, the submit limit all of the user's.
     """
     left = min(slots - queue.own, limits.max_submit - queue.total)
     fit = max(1, limits.cpus // like.limits.cpus) if limits.cpus else SPREAD

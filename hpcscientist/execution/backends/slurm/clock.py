@@ -1,4 +1,4 @@
-"""The backend's clock is its event loop's: who turns that one turns every pause here."""
+"""The backend's clock: its event loop's, so that controlling that one controls every pause."""
 
 from __future__ import annotations
 

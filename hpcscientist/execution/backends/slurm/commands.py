@@ -1,7 +1,7 @@
-"""Slurm's commands: one place that calls, counts and understands them.
+"""Call Slurm's commands, count the calls and interpret their failures.
 
-A command that fails is one of two things, and they are different types: Slurm did not answer
-(then nothing is known, and one asks again later), or it answered no.
+A failed command means one of two things, with different types of errors. SchedulerSilent: Slurm did
+not answer, so nothing is known and the caller asks again later. SchedulerRefused: it said no.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _SILENT = re.compile(
 _PREFIX = re.compile(r"^(sbatch|squeue|sacct|scancel|scontrol|sacctmgr): (error: |fatal: )?")
 _UNCONFIGURED = re.compile(r"establish a configuration source|fetch_config", re.IGNORECASE)
 
-# Plain text, whole array ranges, times as seconds since the epoch; and none of the user's own
-# output formats and defaults.
+# Ask for plain text, unshortened array ranges and times in seconds since the epoch, without the
+# user's own output formats and defaults.
 _ENVIRONMENT = {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
 _USERS_OWN = ("SQUEUE_", "SACCT_", "SCONTROL_", "SCANCEL_")
 
-# Which cluster is asked is said on each command line: sacct reads no variable for it.
+# Each command line names the cluster: sacct reads no variable for it.
 _CLUSTERS = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
 _HEADING = re.compile(r"^CLUSTER: \S+\n", re.MULTILINE)
 
-# sbatch lets a variable beat a script's option. Where a variable is not just SBATCH_OPTION, or an
-# option's opposite has one too:
+# In sbatch, variables override a script's options. These options have variables that are not just
+# SBATCH_OPTION, or an opposite with a variable of its own.
 _MEMORY = {"MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU"}
 _GPUS = {"GRES", "GPUS", "GPUS_PER_NODE", "GPUS_PER_TASK", "GPUS_PER_SOCKET"}
 _NAMED = {
@@ -59,13 +59,13 @@ _NAMED = {
     "no-requeue": {"REQUEUE"},
     "output": {"ERROR"},
 }
-# The whole line that sbatch writes the id on: with --parsable, and where a wrapper drops that.
-# Sites print notices beside it, with numbers of their own.
+# The complete line on which sbatch prints the id, with --parsable or, if a wrapper drops that,
+# without it. Sites print notices besides, which contain other numbers.
 _JOB = re.compile(
     r"\s*(?:(\d+)(?:;[\w.-]+)?|Submitted batch job (\d+)(?: on cluster [\w.-]+)?)\s*$"
 )
 
-# With it sbatch returns only when the job has ended.
+# With SBATCH_WAIT, sbatch returns only when the job has ended.
 _NEVER = {"SBATCH_WAIT"}
 _OPTION = re.compile(r"^#SBATCH --([a-z-]+)", re.MULTILINE)
 
@@ -73,8 +73,8 @@ _OPTION = re.compile(r"^#SBATCH --([a-z-]+)", re.MULTILINE)
 class Slurm:
     """Calls Slurm's commands. `counts`: calls by program, for the benchmark and the log.
 
-    `command_s`: after so many seconds a command counts as unanswered. `cluster`: the one that all
-    are asked of, "" for the one that is here.
+    `command_s`: after so many seconds a command counts as unanswered. `cluster`: the cluster that
+    all commands address; "" for the local one.
     """
 
     def __init__(self, command_s: float = 60.0, cluster: str = "") -> None:
@@ -84,21 +84,21 @@ class Slurm:
 
     @classmethod
     def of(cls, site: Site) -> Slurm:
-        """Return the commands as a site profile has them called. Raises SiteError."""
+        """Return the commands for a site profile. Raises SiteError."""
         return cls(site.watch.command_s, cluster_of(site.slurm))
 
     def hint(self, command: str) -> str:
-        """Return a command line for people, with the cluster where it is another one."""
+        """Return a command line for people, with --clusters if it is not the local cluster."""
         program, _, rest = command.partition(" ")
         return f"{program} --clusters={self.cluster} {rest}" if self.cluster else command
 
     @staticmethod
     def is_there() -> bool:
-        """Tell whether this machine has Slurm's commands."""
+        """Return whether this machine has Slurm's commands."""
         return shutil.which("sbatch") is not None
 
     def answers(self) -> bool:
-        """Tell whether the controller answers."""
+        """Return whether the controller answers."""
         try:
             return "UP" in self.run("scontrol", "ping")
         except (SchedulerRefused, SchedulerSilent):
@@ -112,11 +112,13 @@ class Slurm:
         environment: Mapping[str, str] | None = None,
         at_most_s: float = math.inf,
     ) -> str:
-        """Return what a command printed. `environment`: instead of this process's. `at_most_s`:
-        after so many seconds it counts as unanswered, if that is less than is usual.
+        """Return what a command printed.
 
-        Raises SchedulerSilent when Slurm does not answer (the request may have been carried
-        out all the same), SchedulerRefused when it says no or the command is missing.
+        `environment` replaces this process's own. `at_most_s`: after so many seconds the command
+        counts as unanswered, if that is less than `command_s`.
+
+        Raises SchedulerSilent if Slurm does not answer (it may have carried out the request
+        nevertheless), SchedulerRefused if it says no or the command is missing.
         """
         limit_s = min(at_most_s, self._command_s)
         code, out, err = self._call(program, arguments, stdin, environment, limit_s)
@@ -130,10 +132,10 @@ class Slurm:
         stdin: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> str:
-        """Submit a job and return its id, which is yet to be checked by the job's name.
+        """Submit a job and return its id, which must still be confirmed by the job's name.
 
-        Raises SchedulerSilent when it is not known whether the job was made, or under which id;
-        SchedulerRefused when it was not.
+        Raises SchedulerSilent if it is not known whether the job was created, or with which id;
+        SchedulerRefused if it was not created.
         """
         line = ("--parsable", *arguments)
         code, out, err = self._call("sbatch", line, stdin, environment, self._command_s)
@@ -177,20 +179,20 @@ class Slurm:
                 f"there is no {program} on PATH: load your site's Slurm module, or use "
                 "--backend local"
             ) from error
-        except OSError as error:  # no process to be had on a busy login node
+        except OSError as error:  # a busy login node may not allow another process
             raise SchedulerSilent(f"{program} could not be started: {error.strerror}") from error
         return done.returncode, done.stdout, done.stderr
 
 
 def _of_cluster(cluster: str, program: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command's arguments with the cluster; sacctmgr knows all of them, and filters."""
+    """Return a command's arguments with the cluster; sacctmgr gets it as a filter."""
     if program != "sacctmgr":
         return f"--clusters={cluster}", *arguments
     return (*arguments, f"cluster={cluster}") if "associations" in arguments else arguments
 
 
 def failure(said: str) -> SchedulerSilent | SchedulerRefused:
-    """Return the error that a command's words mean."""
+    """Return the error that a command's message means."""
     lines = [_PREFIX.sub("", line.strip()) for line in said.splitlines() if line.strip()]
     message = "; ".join(lines[-3:])[:300] or "nothing was said"
     if _UNCONFIGURED.search(said):
@@ -207,9 +209,9 @@ def _environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def unshadowed(given: Mapping[str, str], script: str) -> dict[str, str]:
-    """Return an environment without the SBATCH_ variables that would beat a script's options.
+    """Return an environment without the SBATCH_ variables that would override a script's options.
 
-    What the script leaves open is left to the user's own variables.
+    Variables for options that the script does not set are kept.
     """
     options = _OPTION.findall(script)
     names = {option.upper().replace("-", "_") for option in options}

@@ -1,7 +1,8 @@
-"""The job that drives a campaign: its script, its submission, and finding it in the queue.
+"""The controller, the job that drives a campaign: its script, submission and place in the queue.
 
-Its continuation is submitted while it runs, to start after it (`afterany`), so that a
-controller that is killed without a word is continued all the same.
+Each controller's successor is submitted while it runs, to start after it (`afterany`). So the
+campaign continues even if the controller is killed without warning. The job that only serves models
+is here, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.site import Site, SlurmSite
 
-# What the shell of every job does first. In a file of its own: submitit takes long to import.
+# The first shell lines of every job. They are here because importing submitit takes long.
 
 
 def setup_lines(site: SlurmSite) -> list[str]:
@@ -29,16 +30,18 @@ def setup_lines(site: SlurmSite) -> list[str]:
 
 
 MODULE = "hpcscientist.cli.main"
-# Slurm's reason of a job that waits for another one's end.
+# Slurm's reason for a job that waits until another one has ended.
 _AFTER = "Dependency"
-# What a process in a job may keep of Slurm's variables; see `leave_job`.
+# The Slurm variables that a process in a job keeps; see `leave_job`.
 _NOT_OF_THE_JOB = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"})
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerJob:
-    """What is asked of Slurm to drive a campaign. `python`: a shell word or command; `log`: a
-    file name with Slurm's %j for the job's number."""
+    """The request for a job that drives a campaign.
+
+    `python` is a shell word or command; `log` is a file name with Slurm's %j for the job's number.
+    """
 
     campaign_id: str
     run_dir: Path
@@ -50,7 +53,7 @@ class ControllerJob:
 
 def script(job: ControllerJob) -> str:
     """Return the sbatch script of a campaign's controller."""
-    # -P: nothing in the folder it was submitted from is taken for a module.
+    # -P: do not import modules from the folder it was submitted from.
     command = f"{job.python} -P -u -m {MODULE} controller {shlex.quote(str(job.run_dir))}"
     lines = [
         "#!/bin/bash",
@@ -62,7 +65,7 @@ def script(job: ControllerJob) -> str:
 
 
 def options(job: ControllerJob) -> list[str]:
-    """Return the options of sbatch, as in a script."""
+    """Return the sbatch options of a controller, as in a script."""
     mark = (job.campaign_id, naming.CONTROLLER)
     return own_options(job.site, mark, job.nodes, job.log, requeue=job.site.slurm.requeue)
 
@@ -70,7 +73,7 @@ def options(job: ControllerJob) -> list[str]:
 def own_options(
     site: Site, mark: tuple[str, str], nodes: int, log: Path, *, requeue: bool
 ) -> list[str]:
-    """Return the options of a job as the site's [controller] wants it; `mark`: see `naming`."""
+    """Return the options of a job by the site's [controller]; `mark`: see `naming.job_name`."""
     own, extra, slurm = site.controller, extra_of_controller(site), of_controller(site)
     cluster = cluster_of(site.slurm)
     named = {name: getattr(slurm, name) for name in ("account", "partition", "qos", "constraint")}
@@ -109,9 +112,8 @@ def submit(
 ) -> str:
     """Submit a controller, to start when job `after` has ended; return its id.
 
-    `environment` is what it starts with, if not with this process's.
-
-    Raises SchedulerSilent when it is not known whether the job was made, SchedulerRefused.
+    `environment` replaces this process's own. Raises SchedulerSilent if it is not known whether the
+    job was created, SchedulerRefused.
     """
     waits = [f"--dependency=afterany:{after}"] if after else []
     return hand_in(slurm, script(job), waits, os.environ if environment is None else environment)
@@ -119,7 +121,7 @@ def submit(
 
 def hand_in(slurm: Slurm, text: str, waits: Iterable[str], environment: Mapping[str, str]) -> str:
     """Submit a script; return the job's id. Raises SchedulerSilent, SchedulerRefused."""
-    # The environment goes along: keys of endpoints, and where labels lie, stand in no file.
+    # Pass the environment on: the keys of endpoints and the labels' location are in no file.
     more = () if "#SBATCH --export=ALL" in text else ("--export=ALL",)
     return slurm.submit(*more, *waits, stdin=text, environment=unshadowed(environment, text))
 
@@ -133,10 +135,10 @@ def live(slurm: Slurm, campaign_id: str) -> list[QueueRow]:
 
 
 def ensure(slurm: Slurm, job: ControllerJob) -> tuple[str, bool]:
-    """Return the id of the campaign's controller, and whether it was submitted just now.
+    """Return the id of the campaign's controller, and whether this call submitted it.
 
-    Of two that are submitted side by side, the older stays. An id counts only as the queue shows
-    it with our name: what sbatch printed may be another number. Raises SchedulerError.
+    If two are submitted concurrently, the older one stays. The queue's ids with our name are
+    authoritative: sbatch may have printed another number. Raises SchedulerError.
     """
     known = _lasting(slurm, job.campaign_id)
     if known:
@@ -152,9 +154,9 @@ def ensure(slurm: Slurm, job: ControllerJob) -> tuple[str, bool]:
 def ensure_successor(
     slurm: Slurm, job: ControllerJob, own: str, environment: Mapping[str, str]
 ) -> str:
-    """Return the id of the controller that starts when job `own` has ended; submit it if need be.
+    """Return the id of the controller that starts when job `own` has ended; submit it if missing.
 
-    A job that was requeued finds the one it submitted in its first life. Raises SchedulerError.
+    A requeued job finds the successor that it submitted before. Raises SchedulerError.
     """
     for row in live(slurm, job.campaign_id):
         if row.job_id != own and is_successor(row):
@@ -163,20 +165,20 @@ def ensure_successor(
 
 
 def is_successor(row: QueueRow) -> bool:
-    """Tell whether a controller waits for another one's end."""
+    """Return whether a controller waits until another one has ended."""
     return row.phase is Phase.WAITING and row.reason == _AFTER
 
 
 def waiting(rows: Iterable[QueueRow], but: str = "") -> list[str]:
-    """Return the ids of the controllers that wait, for whatever reason."""
+    """Return the ids of the controllers that wait for any reason, without `but`."""
     return [row.job_id for row in rows if row.phase is Phase.WAITING and row.job_id != but]
 
 
 def leave_job() -> str:
-    """Forget the job this process runs in, so that what it submits inherits nothing of it.
+    """Remove this job's Slurm variables, so that jobs submitted from here do not inherit them.
 
-    sbatch hands the environment on, and a job's own SLURM_MEM_PER_NODE, say, contradicts what
-    the next one asks for. Returns the job's id, "" outside of any job.
+    sbatch passes the environment on, and this job's SLURM_MEM_PER_NODE, for example, would
+    contradict the next job's request. Returns this job's id, "" outside of any job.
     """
     job_id = os.environ.get("SLURM_JOB_ID", "")
     for name in list(os.environ):
@@ -186,7 +188,7 @@ def leave_job() -> str:
 
 
 def _lasting(slurm: Slurm, campaign_id: str) -> list[str]:
-    """The controllers that are not just about to end, oldest first."""
+    """Return the ids of the controllers that are not about to end, oldest first."""
     return [row.job_id for row in live(slurm, campaign_id) if row.state != "COMPLETING"]
 
 
@@ -195,22 +197,24 @@ def _oldest_first(rows: list[QueueRow]) -> list[QueueRow]:
 
 
 def _quoted(path: Path) -> str:
-    """A path as sbatch reads options in a script: quoted; `%` but in %j doubled."""
+    """Return a path quoted for an option in a script, with `%` doubled except in the file name."""
     folder = str(path.parent).replace("%", "%%")
     text = f"{folder}/{path.name}".replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
 
 
-# The job that serves models and nothing else: its script, its submission, and its place in the
-# queue.
+# The job that only serves models: its script, its submission, and finding it in the queue.
 #
-# It is not requeued: who uses its endpoint would not find it again.
+# It is not requeued: users of its endpoint would not find it again.
 
 
 @dataclass(frozen=True, slots=True)
 class ServingJob:
-    """What is asked of Slurm to serve models. `folder`: the plane's; `python`: a shell word or
-    command; `log`: a file name with Slurm's %j for the job's number."""
+    """The request for a job that serves models.
+
+    `folder` is the model server's; `python` is a shell word or command; `log` is a file name with
+    Slurm's %j for the job's number.
+    """
 
     owner: str
     folder: Path
@@ -221,9 +225,9 @@ class ServingJob:
 
 
 def serving_script(job: ServingJob) -> str:
-    """Return the sbatch script of a job that serves what the plane's folder says."""
+    """Return the sbatch script of a job that serves the models that its folder specifies."""
     where = shlex.quote(str(job.folder))
-    # -P: nothing in the folder it was submitted from is taken for a module.
+    # -P: do not import modules from the folder it was submitted from.
     command = f"{job.python} -P -u -m {MODULE} serve --as-submitted --dir {where}"
     mark = (job.owner, naming.SERVE)
     options = own_options(job.site, mark, job.nodes, job.log, requeue=False)
@@ -237,18 +241,18 @@ def serving_script(job: ServingJob) -> str:
 
 
 def submit_serving(slurm: Slurm, job: ServingJob) -> str:
-    """Submit it; return its id. Raises SchedulerSilent, SchedulerRefused."""
+    """Submit a serving job; return its id. Raises SchedulerSilent, SchedulerRefused."""
     return hand_in(slurm, serving_script(job), (), os.environ)
 
 
 def stop(slurm: Slurm, job_id: str) -> None:
-    """Tell a running job to end by the signal that it gets before its limit. Raises SchedulerError.
+    """Make a running job end, by the signal that it gets before its limit. Raises SchedulerError.
 
-    The batch process alone hears it, and not its steps.
+    Only the batch process gets the signal, its steps do not.
     """
     slurm.run("scancel", "--quiet", "--batch", "--signal=USR1", job_id)
 
 
 def find(slurm: Slurm, owner: str) -> QueueRow | None:
-    """Return the job while it waits or runs, None once it has ended. Raises SchedulerError."""
+    """Return the owner's job while it waits or runs, else None. Raises SchedulerError."""
     return next(iter(sweep.live_jobs(slurm, owner)), None)

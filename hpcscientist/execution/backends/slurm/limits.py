@@ -1,4 +1,4 @@
-"""What this site's Slurm allows: read from Slurm, overridden by the site profile."""
+"""The limits of this site's Slurm: read from Slurm, overridden by the site profile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.records.site import SlurmSite
 
 _NO_MAXIMUM = 10**9
-# Seconds until limits are read again: four commands, so rarely; and after Slurm gave no answer.
+# Seconds until limits are read again (rarely: four commands), and after Slurm did not answer.
 READ_AGAIN_S, ASK_AGAIN_S = 600.0, 60.0
-# A database that hangs must not hold up what is submitted; sbatch says when a limit is reached.
+# A database that hangs must not delay submission; sbatch reports when a limit is reached.
 _DATABASE_S = 15.0
 
 
@@ -23,10 +23,9 @@ _DATABASE_S = 15.0
 class SlurmLimits:
     """Limits of arrays and jobs.
 
-    `max_array`: tasks of one array. `max_submit`: the user's jobs and array tasks in the
-    queue at once. `max_minutes`: the partition's longest time limit, of several the shortest.
-    `nodes` and `cpus`: how many the partitions have together (0: unknown). `accounting`: whether
-    sacct answers.
+    `max_array`: tasks of one array. `max_submit`: the user's jobs and array tasks in the queue at
+    once. `max_minutes`: the partition's maximum time limit, of several partitions the lowest.
+    `nodes` and `cpus`: the partitions' total (0: unknown). `accounting`: whether sacct can be used.
     """
 
     version: str
@@ -39,13 +38,15 @@ class SlurmLimits:
 
 
 def read_limits(slurm: Slurm, site: SlurmSite) -> SlurmLimits:
-    """Ask Slurm. Raises SchedulerError when the controller does not answer or knows no such
-    partition."""
+    """Ask Slurm for its limits.
+
+    Raises SchedulerError if the controller does not answer or knows no such partition.
+    """
     config = _pairs(slurm.run("scontrol", "show", "config"))
     parts = _partitions(slurm, site.partition)
     nodes, cpus = _size(slurm, parts)
     accounting = _accounting(site, config)
-    # An array of MaxArraySize n may have indices up to n-1; the controller holds MaxJobCount.
+    # With MaxArraySize n, indices go up to n-1. The controller holds at most MaxJobCount jobs.
     array = int(config.get("MaxArraySize", "1001") or 1001) - 1
     jobs = int(config.get("MaxJobCount", "10000") or 10000)
     submit = min(jobs, _submit_limit(slurm, site) if accounting else _NO_MAXIMUM)
@@ -64,8 +65,10 @@ def read_limits(slurm: Slurm, site: SlurmSite) -> SlurmLimits:
 
 
 class KnownLimits:
-    """The limits as Slurm told them last. A site changes them while campaigns run, so they are read
-    again from time to time, and at once where a refusal casts doubt on them.
+    """The limits that Slurm reported last.
+
+    A site may change them while campaigns run. So they are read again from time to time, and at
+    once if a refusal casts doubt on them.
     """
 
     def __init__(self, slurm: Slurm) -> None:
@@ -74,21 +77,21 @@ class KnownLimits:
         self._due: dict[SlurmSite, float] = {}
 
     def last(self, site: SlurmSite) -> SlurmLimits | None:
-        """Return what is known; None before the first answer."""
+        """Return the known limits; None before the first answer."""
         return self._known.get(site)
 
     def any(self) -> SlurmLimits | None:
-        """Return the limits of one partition, for what all share; None before the first."""
+        """Return any partition's limits, for what all share; None before the first answer."""
         return next(iter(self._known.values()), None)
 
     def are_due(self, site: SlurmSite, now: float) -> bool:
-        """Whether they are old, or not known yet. `now`: seconds of the event loop's clock."""
+        """Return whether they must be read (again). `now`: seconds of the event loop's clock."""
         return site not in self._known or now >= self._due[site]
 
     def read(self, site: SlurmSite, now: float) -> SlurmLimits:
-        """Ask Slurm. What was known stays where it gives no answer now.
+        """Ask Slurm; if it does not answer, return the limits known before.
 
-        Raises SchedulerError where nothing is known yet.
+        Raises SchedulerError if none are known yet.
         """
         known = self._known.get(site)
         try:
@@ -112,9 +115,9 @@ def _partitions(slurm: Slurm, names: str) -> list[dict[str, str]]:
 
 
 def _size(slurm: Slurm, partitions: list[dict[str, str]]) -> tuple[int, int]:
-    """Return how many nodes and CPUs partitions have. Raises SchedulerError.
+    """Return how many nodes and CPUs partitions have in total. Raises SchedulerError.
 
-    Of several each node is asked for by its name: one that is in all of them counts once.
+    For several partitions, nodes are listed by name, so that a node in all of them counts once.
     """
     if len(partitions) < 2:
         totals = ("TotalNodes", "TotalCPUs")
@@ -135,8 +138,8 @@ def _accounting(site: SlurmSite, config: dict[str, str]) -> bool:
 def _submit_limit(slurm: Slurm, site: SlurmSite) -> int:
     """Return the smallest MaxSubmitJobs of the user's associations and the QOS.
 
-    Where the accounting daemon does not answer now, there is no limit to be seen: sbatch will
-    say so.
+    If the accounting daemon does not answer, no limit is known: sbatch will report when it is
+    reached.
     """
     user = getpass.getuser()
     found: list[int] = []
@@ -165,6 +168,6 @@ def _submit_limit(slurm: Slurm, site: SlurmSite) -> int:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Return `Key=Value` and `Key = value` pairs."""
+    """Return the `Key=Value` and `Key = value` pairs of a text."""
     spaced = dict(re.findall(r"^(\w+)\s+= (.*)$", text, re.MULTILINE))
     return {**dict(re.findall(r"(\w+)=(\S*)", text)), **{k: v.strip() for k, v in spaced.items()}}

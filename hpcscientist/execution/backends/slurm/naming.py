@@ -1,7 +1,7 @@
-"""How jobs are marked, so that whoever submitted them can be found out from the queue alone.
+"""Names and comments of jobs, so that the queue alone shows which campaign a job belongs to.
 
-A driver that is killed between `sbatch` and its own record leaves an orphan; the name and
-the comment are how it is found and adopted.
+A driver killed between `sbatch` and its own record leaves an orphaned job. The next driver finds
+and adopts it by its name or comment.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def comment(campaign_id: str, what: str) -> str:
 
 
 def marked(campaign_id: str, name: str, said: str) -> str | None:
-    """Return a job's batch id (or what it is) if it is the campaign's, else None.
+    """Return a job's batch id (or CONTROLLER or SERVE) if it is the campaign's, else None.
 
-    Some sites rewrite comments and some schedulers' plugins rewrite names: either will do.
+    Some sites rewrite comments and some schedulers' plugins rewrite names: one of them suffices.
     """
     for text, prefix in ((said, f"{_COMMENT}{campaign_id}:"), (name, f"hpcsci-{campaign_id}-")):
         rest = text[len(prefix) :] if text.startswith(prefix) else ""
-        if rest.isalnum():  # no other campaign whose id begins like this one's
+        if rest.isalnum():  # excludes other campaigns whose id begins with this one's
             return rest
     return None

@@ -1,11 +1,12 @@
-"""One array from a batch: its script, written by submitit, and its submission.
+"""Write an array's script with submitit, and submit it.
 
-submitit's defaults that bite, and what is done about them: a time limit of 5 minutes, 256
-elements at once and a `--wckey` that some sites refuse (all set here); a one-element array
-becomes a plain job (not here); a pickle for each element, renamed only after `sbatch` has
-returned, without which elements wait a minute and fail when the driver was killed in between
-(our array tasks read the batch's record instead); `srun` inside every job (left out: one more
-request to the controller a trial).
+Some of submitit's defaults do harm and are changed here:
+
+- A time limit of 5 minutes, 256 elements at once, and a `--wckey` that some sites refuse: all set.
+- A one-element array becomes a plain job: not here.
+- A pickle for each element, renamed only after `sbatch` has returned. If the driver is killed in
+  between, elements wait a minute for it and fail. Our array tasks read the batch's record instead.
+- `srun` inside every job: left out, since it is one more request to the controller per trial.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.controller_job import setup_lines
 from hpcscientist.records.site import Site, SlurmSite
 
-# Nothing of ours listens to submitit's signal; Slurm's own SIGTERM is what a worker heeds.
+# Workers ignore submitit's signal and react to Slurm's own SIGTERM.
 _SIGNAL_S = 5
 
 
 class ArrayExecutor(submitit.SlurmExecutor):
-    """submitit's executor, for one array of our own command."""
+    """submitit's executor, for an array that runs our own command."""
 
     @classmethod
     def affinity(cls) -> int:
-        """Whether this can be used: always, for scripts are shown where there is no Slurm too."""
+        """Return that this can always be used: scripts are also shown on machines without Slurm."""
         return 2
 
     def text(self, command: str, count: int) -> str:
@@ -47,7 +48,7 @@ class ArrayExecutor(submitit.SlurmExecutor):
 
 
 def command(site: SlurmSite, module: str, folder: Path) -> str:
-    """Return the shell command of each array task; the task's number is in its environment."""
+    """Return the shell command of each array task, which gets its number from the environment."""
     python = site.python or shlex.quote(sys.executable)
     return f"exec {python} -P -u -m {module} {shlex.quote(str(folder))}"
 
@@ -57,7 +58,7 @@ def script(
 ) -> str:
     """Return the script of a batch's array. `avoid`: nodes that failed repeatedly.
 
-    Raises SiteError for a profile that no such array can be submitted with.
+    Raises SiteError for a profile that cannot submit such an array.
     """
     return array_script(site, batch, folder, command(site.slurm, module, folder), avoid)
 
@@ -65,7 +66,7 @@ def script(
 def array_script(
     site: Site, batch: ArrayRecord, folder: Path, line: str, avoid: Collection[str] = ()
 ) -> str:
-    """Return the script of an array whose tasks run a line of the shell instead."""
+    """Return the script of an array whose tasks run a shell line instead."""
     slurm = choose(site, need_of(site.slurm, batch))
     return _executor(slurm, batch, folder, avoid).text(line, len(batch.tasks))
 
@@ -79,11 +80,10 @@ class Sender:
     module: str
 
     def submit(self, batch: ArrayRecord, folder: BatchFolder, avoid: Collection[str] = ()) -> str:
-        """Record the intent, submit the array, record and return its job id.
+        """Write the batch's record, submit the array, write and return its job id.
 
-        Raises SchedulerSilent when it is not known whether the array was made: look for its
-        name later. Raises SchedulerRefused when it was not, and OSError when nothing could be
-        written.
+        Raises SchedulerSilent if it is not known whether the array was created: look for its name
+        later. Raises SchedulerRefused if it was not, and OSError if a file could not be written.
         """
         folder.write(batch)
         text = script(self.site, batch, folder.root, self.module, avoid)
@@ -95,7 +95,7 @@ class Sender:
 
 
 def check(slurm: Slurm, text: str) -> None:
-    """Ask Slurm whether it would take a script, without submitting it. Raises SchedulerError."""
+    """Ask Slurm whether it would accept a script, without submitting. Raises SchedulerError."""
     environment = unshadowed(os.environ, text)
     slurm.run("sbatch", "--test-only", stdin=text, environment=environment)
 
@@ -128,7 +128,7 @@ def _executor(
         "use_srun": False,
         "additional_parameters": {
             "requeue" if site.requeue else "no-requeue": True,
-            # Workers find the labels by the environment; a login node's limits are not theirs.
+            # Workers find the labels by the environment; a login node's limits do not apply there.
             "export": "ALL",
             "propagate": "NONE",
             "output": f"{str(folder).replace('%', '%%')}/%A_%a_0_log.out",
@@ -137,5 +137,5 @@ def _executor(
             **{name: True if value is None else value for name, value in extra.options.items()},
         },
     }
-    executor.parameters.update(parameters)  # as they are: `update_parameters` converts memory
+    executor.parameters.update(parameters)  # not `update_parameters`, which converts memory
     return executor

@@ -1,4 +1,4 @@
-"""Ending every job of a campaign, whoever submitted it, and waiting until the queue has none."""
+"""End all jobs of a campaign, whichever driver submitted them, and wait until they are gone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PER_CALL = 200
 
 
 def live_jobs(slurm: Slurm, campaign_id: str) -> list[QueueRow]:
-    """Return the campaign's rows of the queue that have not ended. Raises SchedulerError."""
+    """Return the queue's rows of the campaign that have not ended. Raises SchedulerError."""
     return [row for row in queued(slurm, campaign_id) if row.phase is not Phase.ENDED]
 
 
@@ -29,7 +29,7 @@ def controllers(rows: Iterable[QueueRow], campaign_id: str) -> list[QueueRow]:
 
 
 def cancel_jobs(slurm: Slurm, ids: Iterable[str]) -> None:
-    """Ask Slurm to end jobs; ones that have ended meanwhile are no error.
+    """Ask Slurm to end jobs; jobs that have already ended are no error.
 
     Raises SchedulerSilent.
     """
@@ -40,7 +40,7 @@ def cancel_jobs(slurm: Slurm, ids: Iterable[str]) -> None:
 
 
 def end_jobs(slurm: Slurm, ids: Iterable[str], patience_s: float = PATIENCE_S) -> None:
-    """End jobs and wait for their end. Raises SchedulerSilent when they do not end."""
+    """End jobs and wait until they have ended. Raises SchedulerSilent if they do not end."""
     wanted = set(ids)
     if not wanted:
         return
@@ -53,10 +53,10 @@ def end_jobs(slurm: Slurm, ids: Iterable[str], patience_s: float = PATIENCE_S) -
 
 
 def end_arrays(slurm: Slurm, campaign_id: str) -> None:
-    """End a campaign's arrays, and wait for their end; its controllers go on.
+    """End a campaign's arrays, but not its controllers, and wait until they have ended.
 
-    They are looked for by their marks: where `sbatch` was not heard, an id is not known. Raises
-    SchedulerSilent.
+    Arrays are found by name or comment, since an array's id is unknown if the answer of `sbatch`
+    was lost. Raises SchedulerSilent.
     """
     rows = live_jobs(slurm, campaign_id)
     driving = {row.job_id for row in controllers(rows, campaign_id)}
@@ -69,10 +69,10 @@ def sweep_jobs(
     patience_s: float = PATIENCE_S,
     wait: Callable[[float], object] = time.sleep,
 ) -> int:
-    """End every job of a campaign and wait for the end; return how many array ids there were.
+    """End all jobs of a campaign and wait until they have ended; return how many there were.
 
-    Raises SchedulerSilent when Slurm does not answer, or when jobs are still there after
-    `patience_s`.
+    An array counts as one job. Raises SchedulerSilent if Slurm does not answer or jobs are still in
+    the queue after `patience_s`.
     """
     ended: set[str] = set()
     until = time.monotonic() + patience_s

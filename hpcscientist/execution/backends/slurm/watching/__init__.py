@@ -1,1 +1,1 @@
-"""What becomes of array tasks: the queue and the files, held together."""
+"""Follows array tasks to their ends, by the queue, accounting and the files they write."""

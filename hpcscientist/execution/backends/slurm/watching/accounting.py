@@ -1,4 +1,4 @@
-"""sacct, asked beside the loop that tends everything: a slow or silent slurmdbd delays nothing."""
+"""Ask sacct in a task of its own, so that a slow or silent slurmdbd does not delay the backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcscientist.execution.backends.slurm.watching.queue import (
     accounted_by_name,
 )
 
-# After a silence it is asked again so soon, then ever later.
+# Seconds until accounting is asked again after it did not answer: at first, and at most.
 _SOON_S, _LATE_S = 5.0, 120.0
 
 Missing = dict[LiveBatch, list[ArrayTask]]
@@ -24,17 +24,17 @@ Missing = dict[LiveBatch, list[ArrayTask]]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What accounting knows of the tasks that it was asked about."""
+    """Accounting's answer: its rows, and the tasks that it was asked about."""
 
     missing: Missing
     rows: list[AccountRow]
 
 
 class Accounting:
-    """Asks accounting what became of array tasks that left the queue; one question at a time.
+    """Asks accounting how array tasks ended that left the queue; one query at a time.
 
-    `wake` is called when an answer has come. `silent_since` is when it was first asked in vain, by
-    the backend's clock; None while it answers.
+    `wake` is called when a query has ended. `silent_since` is when the first unanswered query
+    began, by the backend's clock; None while accounting answers.
     """
 
     def __init__(self, slurm: Slurm, campaign_id: str, wake: Callable[[], object]) -> None:
@@ -46,14 +46,14 @@ class Accounting:
         self.said = ""  # why it is silent
 
     def ask(self, missing: Missing) -> None:
-        """Ask, unless a question is under way or it is too soon after a silence."""
+        """Ask, unless a query is under way or accounting has just not answered."""
         if self._asking is None and clock.now() >= self._due:
             self._about = {live: list(tasks) for live, tasks in missing.items()}
             self._asking = asyncio.create_task(self._answer(clock.now()))
             self._asking.add_done_callback(lambda task: self._wake())
 
     def take(self) -> Answered | None:
-        """Return the answer that came since, if one did."""
+        """Return the answer of a query that has ended; None if there is none."""
         if self._asking is None or not self._asking.done():
             return None
         asking, self._asking = self._asking, None
@@ -61,7 +61,7 @@ class Accounting:
         return None if rows is None else Answered(self._about, rows)
 
     async def close(self) -> None:
-        """Ask nothing any more. A command that is under way ends by itself."""
+        """Stop asking. A command that is under way ends by itself."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait({self._asking})
@@ -77,7 +77,7 @@ class Accounting:
             self._pause_s = min(2 * self._pause_s, _LATE_S)
             return None
         except SchedulerRefused:
-            rows = []  # there is no accounting after all
+            rows = []  # accounting is not available after all
         self.silent_since, self._pause_s = None, _SOON_S
         return rows
 

@@ -1,7 +1,7 @@
-"""What is live: batches and their array tasks, and which of the trials in them have ended.
+"""The live batches, their array tasks, and which of their trials have ended.
 
-An array task runs its trials in order, so of each task one trial at most is under way: the
-one at `at`. Everything here is memory; what must survive the driver is in the batch's folder.
+An array task runs its trials in order, so at most one trial per task is under way: the one at
+position `at`. All of this is in memory; what must survive the driver is in the batch's folder.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from hpcscientist.records.trial import EndState, Intent, RunId
 
 @dataclass(eq=False, slots=True)
 class ArrayTask:
-    """One array task. `at`: the first trial without a result; `over`: those that were told ended.
+    """One array task. `at`: the first trial without a result; `over`: those reported as ended.
 
-    `unwanted` are those that were given up: the task is ended for them.
+    `unwanted` are trials that the driver gave up, and the reason to end the task.
     """
 
     number: int
     runs: tuple[RunId, ...]
     at: int = 0
-    told: set[int] = field(default_factory=set)  # as started
+    told: set[int] = field(default_factory=set)  # reported as started
     over: set[int] = field(default_factory=set)
     unwanted: set[int] = field(default_factory=set)
     phase: Phase = Phase.WAITING
     state: str = "PENDING"
-    reason: str = ""  # Slurm's, for which it waits
+    reason: str = ""  # Slurm's reason why it waits
     node: str = ""
     cause: EndState | None = None
     ended_at: float = 0.0
     started: bool = False
     stopping: bool = False
-    absences: int = 0  # answers in a row in which Slurm did not know it
-    missed_at: float | None = None  # when squeue began to know nothing of it
+    absences: int = 0  # consecutive answers in which Slurm did not know of its end
+    missed_at: float | None = None  # since when squeue does not list it
 
     def end(self, cause: EndState, state: str) -> None:
         """Note that the task will never run again under its job id."""
@@ -56,19 +56,19 @@ class ArrayTask:
 
 @dataclass(eq=False, slots=True)
 class LiveBatch:
-    """One array. `job_id` None: whether it was submitted is still to be found out.
+    """One array. `job_id` None: it is not yet known whether it was submitted.
 
-    `confirmed`: Slurm showed that id with our name. One that sbatch alone named may be a number of
-    a notice beside it, and another job's: nothing is cancelled by it.
-    `by_name`: there was no record of it, so what its tasks came to was told before, or was ended
-    by us, or no task ever found what to run.
+    `confirmed`: Slurm showed that id with our name. An id that only sbatch printed may be a number
+    in a site's notice, and so another job's id: nothing is cancelled by it.
+    `by_name`: the array has no record on disk. So its trials' ends were reported before, or we
+    ended its tasks, or no task ever found what to run.
     """
 
     batch: ArrayRecord
     folder: BatchFolder
     job_id: str | None
     tasks: list[ArrayTask]
-    hopeless: int = 0  # answers in a row in which it waited for what never comes
+    hopeless: int = 0  # consecutive answers with a reason that may never pass
     hopeless_at: float = 0.0
     confirmed: bool = False
     by_name: bool = False
@@ -78,12 +78,12 @@ class LiveBatch:
         return [task for task in self.tasks if task.cause is None]
 
     def has_ended(self) -> bool:
-        """Whether every task has ended and every trial was told."""
+        """Return whether every task has ended and every trial was reported as ended."""
         return all(task.cause is not None and not task.remaining() for task in self.tasks)
 
 
 def live_batch(batch: ArrayRecord, folder: BatchFolder, job_id: str | None) -> LiveBatch:
-    """Return a batch as it is right after submission."""
+    """Return a batch in the state right after its submission."""
     tasks = [ArrayTask(number, runs) for number, runs in enumerate(batch.tasks)]
     return LiveBatch(batch, folder, job_id, tasks)
 
@@ -96,7 +96,7 @@ class Ledger:
         self._index: dict[RunId, tuple[ArrayTask, int]] = {}
 
     def add(self, live: LiveBatch) -> None:
-        """Take a batch in. A run that is in an earlier one too is in this one from now on."""
+        """Add a batch. A run that is also in an earlier batch belongs to this one from now on."""
         self.batches.append(live)
         for task in live.tasks:
             for position, run in enumerate(task.runs):
@@ -111,9 +111,9 @@ class Ledger:
                     del self._index[run]
 
     def drop_one(self, live: LiveBatch) -> None:
-        """Forget a batch and remove its folder; what a file system will not let go of stays.
+        """Forget a batch and remove its folder; files that cannot be removed stay.
 
-        Its record goes first: without it nobody takes the rest for a batch.
+        Its record is removed first: without it, nobody mistakes the rest for a batch.
         """
         self.remove(live)
         with contextlib.suppress(OSError):
@@ -122,20 +122,20 @@ class Ledger:
             folders.remove(live.folder.root)
 
     def drop(self, everything: bool = False) -> None:
-        """Drop the batches that have ended, or all."""
+        """Drop the batches that have ended, or all batches."""
         for live in list(self.batches):
             if everything or live.has_ended():
                 self.drop_one(live)
 
     def give_up(self, runs: Collection[RunId]) -> None:
-        """Note that nobody wants these runs."""
+        """Mark runs as unwanted."""
         for run in runs:
             task, position = self._index.get(run, (None, 0))
             if task is not None and position not in task.over:
                 task.unwanted.add(position)
 
     def is_in(self, run: RunId, task: ArrayTask) -> bool:
-        """Whether a run is in this task, and not in a later one since."""
+        """Return whether a run belongs to this task, and not to a later one."""
         return self._index.get(run, (None, 0))[0] is task
 
     def runs(self) -> set[RunId]:
@@ -149,7 +149,7 @@ class Ledger:
                 yield live, task
 
     def waiting(self) -> Counter[str]:
-        """Count the tasks that wait in the queue, by Slurm's reason."""
+        """Return how many tasks wait in the queue, by Slurm's reason."""
         return Counter(
             task.reason
             for live, task in self.tasks()
@@ -163,7 +163,7 @@ class Ledger:
 
 
 def adopt(ledger: Ledger, submission: Path) -> None:
-    """Take the arrays of earlier drivers over from their folders."""
+    """Take over the arrays of earlier drivers from their folders."""
     for path in sorted(submission.glob("*/batch.json")):
         folder = BatchFolder(path.parent)
         batch = folder.read()
@@ -172,7 +172,7 @@ def adopt(ledger: Ledger, submission: Path) -> None:
 
 
 def adopt_by_name(ledger: Ledger, submission: Path, campaign_id: str, intent: Intent) -> None:
-    """Take over a batch of which there is no record: the queue is asked for its name."""
+    """Take over a batch that has no record on disk, to be found in the queue by its name."""
     if any(live.batch.batch_id == intent.batch_id for live in ledger.batches):
         return
     record = ArrayRecord(
@@ -192,7 +192,7 @@ def adopt_by_name(ledger: Ledger, submission: Path, campaign_id: str, intent: In
 
 
 def _created(batch_id: str) -> float:
-    """Return when a batch got its id: the hexadecimal seconds that it begins with."""
+    """Return when a batch got its id, which begins with that time in hexadecimal seconds."""
     try:
         return float(int(batch_id[:-6], 16))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where trials in array tasks stand: by their files, and by what Slurm said of their tasks."""
+"""The progress of trials in array tasks, from their files and from Slurm's word on their tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TASKS_A_LOOK = 500  # with more running than this, files are looked at less oft
 
 
 class Progress:
-    """Moves every array task as far as its files allow, and tells what began and ended."""
+    """Advances every array task as far as its files show, and reports what began and ended."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Progress:
     ) -> None:
         self._paths, self._watch, self._ledger, self._tell = paths, watch, ledger, tell
         self._next, self._running = 0.0, 0
-        self._seen = False  # anything that a node wrote
-        self._unseen: dict[LiveBatch, set[str]] = {}  # arrays of which nothing came, and nodes
+        self._seen = False  # whether a node has written any file
+        self._unseen: dict[LiveBatch, set[str]] = {}  # arrays whose tasks left no log, with nodes
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
@@ -45,7 +45,7 @@ class Progress:
     def look(self) -> None:
         """Look at the files of tasks that run or have ended.
 
-        Raises RunDirectoryError once it is plain that nodes do not see them.
+        Raises RunDirectoryError once it is certain that nodes do not see the run directory.
         """
         now = clock.now()
         hurried = any(
@@ -67,9 +67,9 @@ class Progress:
         self._raise_if_unseen()
 
     def _raise_if_unseen(self) -> None:
-        """Stop where nothing comes of any task: every further one would only be lost as well.
+        """Raise RunDirectoryError if no task writes anything: further tasks would be lost as well.
 
-        One node may have lost a mount, and others have it: two nodes count, or two arrays.
+        A single node may have lost a mount that others have, so two nodes or two arrays count.
         """
         nodes = set[str]().union(*self._unseen.values())
         if self._seen or max(len(nodes), len(self._unseen)) < 2 or self._had_workers():
@@ -82,17 +82,17 @@ class Progress:
         )
 
     def _had_workers(self) -> bool:
-        """Whether a worker wrote here, for this driver or an earlier one."""
+        """Return whether a worker wrote here, for this driver or an earlier one."""
         return any(self._paths.trials.glob("*/worker.json"))
 
     def believe(self, live: LiveBatch, task: ArrayTask) -> None:
-        """End a task that squeue does not show and whose trials have all left results."""
+        """End a task that squeue does not list, if all its trials have left results."""
         self._advance(live, task)
         if not task.remaining():
             task.end(EndState.ENDED, task.state)
 
     def _advance(self, live: LiveBatch, task: ArrayTask) -> None:
-        """Follow a task's trials as far as they have results."""
+        """Report a task's trials in order, up to the first without a result."""
         while task.at < len(task.runs):
             run = task.runs[task.at]
             paths = self._paths.trial(run.trial_id)
@@ -106,7 +106,7 @@ class Progress:
             task.at += 1
 
     def end_void(self, live: LiveBatch) -> None:
-        """Tell the ends of a batch that was never submitted, as far as anybody can say."""
+        """Report the ends of the trials of a batch that was probably never submitted."""
         for task in live.tasks:
             for position in task.remaining():
                 run = task.runs[position]
@@ -124,13 +124,13 @@ class Progress:
                 self._tell(Started(task.runs[position]))
 
     def _end(self, task: ArrayTask, position: int, ended: Ended) -> None:
-        """Tell an end, unless the run is in a later batch since: then that one's counts."""
+        """Report an end, unless the run now belongs to a later batch, whose end then counts."""
         task.over.add(position)
         if self._ledger.is_in(task.runs[position], task):
             self._tell(ended)
 
     def _end_well(self, live: LiveBatch, task: ArrayTask, position: int) -> None:
-        """Tell the end of a trial that left a result."""
+        """Report the end of a trial that left a result."""
         self._start(task, position)
         run = task.runs[position]
         now = time.time()
@@ -146,11 +146,11 @@ class Progress:
         self._end(task, position, ended)
 
     def _settle(self, live: LiveBatch, task: ArrayTask) -> None:
-        """Decide about trials whose task has ended without their results."""
+        """Report the ends of trials whose task has ended without their results."""
         if self._may_be_hidden(task):
             return
         for position in task.remaining():
-            # One that raised in a packed task hid those after it.
+            # A trial without a result stops `_advance`, though later ones may have results.
             run = task.runs[position]
             if _has_ended(self._paths.trial(run.trial_id), run.run):
                 self._end_well(live, task, position)
@@ -189,12 +189,12 @@ class Progress:
         )
 
     def _may_be_hidden(self, task: ArrayTask) -> bool:
-        """Whether a file system may still hide results that another node wrote.
+        """Return whether a file system may still hide results that another node wrote.
 
-        A task that ended well has written them; one that Slurm ended may have, just before.
+        A task that ended well has written them; one that Slurm ended may have done so just before.
         """
         for position in task.remaining():
-            # Listing a folder makes a network file system look at it again.
+            # Listing a folder makes a network file system refresh it.
             with contextlib.suppress(OSError):
                 os.listdir(self._paths.trial(task.runs[position].trial_id).root)  # noqa: PTH208
         patience = self._watch.visible_s
@@ -208,12 +208,12 @@ def _job(live: LiveBatch, task: ArrayTask) -> str:
 
 
 def _left_no_log(task: ArrayTask) -> bool:
-    """Whether Slurm says that a task ran to an end, and there is no log of it."""
+    """Return whether a task left no log although Slurm says that it ran to an end."""
     return not task.started and task.cause in (EndState.FAILED, EndState.ENDED)
 
 
 def _note_started(live: LiveBatch) -> bool:
-    """Mark the tasks whose log exists: Slurm makes it as a task starts. Return whether any does."""
+    """Mark tasks whose log exists, which Slurm creates at their start; return whether any does."""
     waiting = [task for task in live.tasks if not task.started and task.remaining()]
     if live.job_id is None or not waiting:
         return any(task.started for task in live.tasks)
@@ -242,10 +242,10 @@ def _began(paths: TrialPaths, run: int) -> float | None:
 
 
 def _ran_s(paths: TrialPaths, run: int, log: Path) -> float | None:
-    """Return the seconds that a worker was on this run; None if it had not begun.
+    """Return for how many seconds a worker was on this run; None if it had not begun.
 
-    A task's end is when its log was last written: Slurm says there what it does to a task, and
-    the driver may look hours later.
+    A task's end is the time when its log was last written: Slurm logs there what it does to the
+    task, and the driver may look hours later.
     """
     began = _began(paths, run)
     if began is None:
@@ -258,10 +258,10 @@ def _ran_s(paths: TrialPaths, run: int, log: Path) -> float | None:
 
 
 def _has_ended(paths: TrialPaths, run: int) -> bool:
-    """Whether there is a result that this run's worker wrote, and not an earlier one's.
+    """Return whether there is a result that this run's worker wrote, and not an earlier one's.
 
-    A worker announces itself, then removes an old result: one that is older than the
-    announcement is about to go.
+    A worker announces itself, then removes an old result. So a result older than the announcement
+    is about to be removed.
     """
     if not paths.result.exists():
         return False
@@ -270,7 +270,7 @@ def _has_ended(paths: TrialPaths, run: int) -> bool:
 
 
 def _seconds(paths: TrialPaths) -> float:
-    """Return the seconds from a worker's announcement to its result; negative without either."""
+    """Return the seconds from a worker's announcement to its result; negative if one is missing."""
     try:
         return _mtime(paths.result) - _mtime(paths.worker)
     except OSError:

@@ -1,6 +1,6 @@
-"""The queue as one table: one squeue for everything, and one sacct for what left it.
+"""The queue as a table: one squeue for everything, and one sacct for what left the queue.
 
-A pending array is one row, whatever its size, so a poll's cost grows with what runs.
+A pending array is one row, whatever its size, so the cost of a poll grows only with what runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.watching.states import Phase, cause, phase
 from hpcscientist.records.trial import EndState
 
-# Separated by a character that no name, comment or reason of ours or Slurm's contains.
+# The separator occurs in no name, comment or reason of ours or Slurm's.
 _SEP = "\x1f"
 _SQUEUE = _SEP.join(("%F", "%K", "%T", "%r", "%N", "%j", "%k", "%A", "%P"))
 _TRIES = 3
@@ -23,10 +23,10 @@ _SACCT = "JobID,State,ExitCode,NodeList,JobName,Comment,Start,End"
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A row of squeue. `tasks`: the array's task numbers it stands for.
+    """A row of squeue. `tasks`: the array's task numbers that it covers.
 
-    `job_id` is the array's, or the plain job's. `tasks` is empty for a plain job, and for what
-    was left of an array when it was cancelled task by task.
+    `job_id` is the array's, or the plain job's. `tasks` is empty for a plain job, and for the rest
+    of an array that was cancelled task by task.
     """
 
     job_id: str
@@ -40,15 +40,15 @@ class QueueRow:
 
     @property
     def phase(self) -> Phase:
-        """Where the tasks stand."""
+        """The tasks' phase."""
         return phase(self.state)
 
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """A row of sacct: one job or array task. `signal`: what ended it, 0 for none.
+    """A row of sacct: one job or array task. `signal`: the signal that ended it, 0 for none.
 
-    `task` is None for a plain job, and for all tasks of an array that ended before they began.
+    `task` is None for a plain job, and for all the tasks of an array that ended before they began.
     """
 
     job_id: str
@@ -68,18 +68,18 @@ class AccountRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What squeue printed. `unread`: lines that cannot be read, so that rows may be missing."""
+    """The output of squeue. `unread`: lines that cannot be parsed, so rows may be missing."""
 
     rows: list[QueueRow]
     unread: list[str]
 
 
 def queued(slurm: Slurm, campaign_id: str | None = None) -> list[QueueRow]:
-    """Return the user's jobs that the controller knows, those that ended a while ago included.
+    """Return the user's jobs that Slurm's controller knows, including recently ended ones.
 
-    `campaign_id` restricts them to one campaign. An answer with lines that cannot be read is
-    asked for anew, until they come again: then they are some job's with an odd name. Raises
-    SchedulerError.
+    `campaign_id` restricts them to one campaign. If lines cannot be parsed, squeue is repeated, up
+    to `_TRIES` calls in all, until the same lines come twice: then they belong to jobs with odd
+    names. Raises SchedulerError.
     """
     found = queue_table(slurm)
     for _ in range(_TRIES - 1):
@@ -95,9 +95,9 @@ def queued(slurm: Slurm, campaign_id: str | None = None) -> list[QueueRow]:
 
 
 def queue_table(slurm: Slurm) -> Table:
-    """Return what one squeue printed. Raises SchedulerError."""
-    # An id that is not ours may be 'all' of a large user's: --me is the narrowest filter that
-    # needs no list of ids, and ids purged meanwhile would make squeue fail.
+    """Return the output of one squeue. Raises SchedulerError."""
+    # --me is the narrowest filter that needs no list of ids: ids that the controller has purged
+    # would make squeue fail.
     text = slurm.run("squeue", "--me", "--noheader", "--states=all", f"--format={_SQUEUE}")
     lines = [(line, _queue_row(line)) for line in text.split("\n") if line]
     return Table(
@@ -106,7 +106,7 @@ def queue_table(slurm: Slurm) -> Table:
 
 
 def accounted(slurm: Slurm, job_ids: Collection[str]) -> list[AccountRow]:
-    """Return what accounting knows of jobs, one row a job or array task. Raises SchedulerError."""
+    """Return accounting's rows of jobs, one per job or array task. Raises SchedulerError."""
     if not job_ids:
         return []
     text = slurm.run(
@@ -118,7 +118,7 @@ def accounted(slurm: Slurm, job_ids: Collection[str]) -> list[AccountRow]:
 
 
 def accounted_by_name(slurm: Slurm, names: Collection[str], since_s: float) -> list[AccountRow]:
-    """Return what accounting knows of jobs with these names since a time (epoch seconds)."""
+    """Return accounting's rows of jobs with these names, since a time in epoch seconds."""
     if not names:
         return []
     text = slurm.run(
@@ -148,7 +148,7 @@ def _ranges(text: str) -> Iterator[range]:
 
 
 def _queue_row(line: str) -> QueueRow | None:
-    """Return a row; None for one that cannot be read."""
+    """Return the row of a line; None if it cannot be parsed."""
     fields = line.split(_SEP)
     if len(fields) < 9:
         return None
@@ -176,9 +176,9 @@ def _account_row(line: str) -> AccountRow | None:
     number, state, code, node, name, said, _start, _end = fields[:8]
     job, _, task = number.partition("_")
     if "." in number:
-        return None  # a step, of a sacct that shows them all the same
+        return None  # a step: some versions of sacct show steps despite --allocations
     if task.startswith("[") and phase(state) is not Phase.ENDED:
-        return None  # what still waits is squeue's to tell
+        return None  # squeue reports waiting tasks
     exit_code, _, signal = code.partition(":")
     return AccountRow(
         job_id=job,

@@ -1,9 +1,9 @@
-"""A round: one squeue for everything that is live, applied to the ledger.
+"""Rounds: one squeue for everything that is live, applied to the ledger.
 
-A task ends in the ledger when squeue or accounting says so, or when Slurm, asked twice, knows
-nothing of it any more (purged from the controller's memory, and no accounting). A controller
-that does not answer changes nothing. Accounting is asked beside the rounds; where it stays silent,
-what has left the queue counts as lost after a while.
+A task ends in the ledger if squeue or accounting says so, or if Slurm does not know it in two
+consecutive answers (the controller has purged it, and there is no accounting). If the controller
+does not answer, nothing changes. Accounting is asked in a task of its own. If it stays silent,
+tasks that left the queue count as lost after a while.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from hpcscientist.execution.backends.slurm.watching.states import (
 )
 from hpcscientist.records.trial import EndState
 
-# One answer may be a controller's that is just coming up. Accounting hears of an end some seconds
-# later than the controller forgets it, and of some never.
+# A single answer may come from a controller that is just starting. Accounting learns of an end some
+# seconds after the controller forgets the job, and of some ends never.
 ABSENCES, LAGS = 2, 6
-# Lines that cannot be read as often in a row are no accident: some job has an odd name.
+# After so many tables in a row with unreadable lines, assume a job with an odd name.
 UNREAD = 10
 HOPELESS = 3
 
-# The rows of squeue by batch, and by job: one that sbatch made twice has two.
+# The rows of squeue by batch and job: a batch has two jobs if sbatch created it twice.
 _Mine = Mapping[str, Mapping[str, list[QueueRow]]]
 
 
 @dataclass(slots=True)
 class Backoff:
-    """When the next round is due: soon after something happened, then ever later. Seconds."""
+    """When the next round is due: soon after a submission, then less and less often. Seconds."""
 
     shortest: float
     longest: float
@@ -48,16 +48,16 @@ class Backoff:
     due: float = 0.0
 
     def begin(self, now: float) -> None:
-        """Something was submitted to an empty queue: the first round comes soon."""
+        """Schedule the first round soon, after a submission to an empty queue."""
         self.interval, self.due = self.shortest, now + self.shortest
 
     def done(self, now: float) -> None:
-        """A round was made. Files tell what ends well, so only trouble has to wait for the next."""
+        """Schedule the next round later. Files show good ends, so only trouble waits for it."""
         self.interval = min(max(self.interval, self.shortest) * 1.5, self.longest)
         self.due = now + self.interval
 
     def hurry(self, now: float, within_s: float) -> None:
-        """Make the next round come soon."""
+        """Make the next round due within `within_s` seconds."""
         self.due = min(self.due, now + within_s)
 
 
@@ -65,7 +65,7 @@ class Backoff:
 class Findings:
     """What a round found. `void`: batches that were never submitted.
 
-    `lost`: how many tasks count as lost because accounting stays silent.
+    `lost`: how many tasks count as lost because accounting stayed silent.
     """
 
     changed: bool = False
@@ -73,11 +73,11 @@ class Findings:
     void: list[LiveBatch] = field(default_factory=list)
     hopeless: list[tuple[LiveBatch, str]] = field(default_factory=list)
     reasons: set[str] = field(default_factory=set)
-    unwanted: list[str] = field(default_factory=list)  # held by Slurm, or there twice: to be ended
+    unwanted: list[str] = field(default_factory=list)  # jobs to end: held by Slurm, or duplicates
     lost: int = 0
 
     def raise_if_hopeless(self) -> None:
-        """Raise SchedulerRefused if something waits that Slurm will never run."""
+        """Raise SchedulerRefused if an array waits that Slurm will never run."""
         for live, reason in self.hopeless:
             raise SchedulerRefused(
                 f"Slurm will never run array {live.job_id}: {reason}; ask for less or for "
@@ -87,11 +87,11 @@ class Findings:
 
 
 class Rounds:
-    """Asks Slurm and brings the ledger up to date.
+    """Asks Slurm and updates the ledger.
 
-    `believe` is given the tasks that squeue does not show, before accounting is asked about them:
-    it ends those whose trials have all left results. `silence_s`: after so long without an answer
-    from accounting a task that left the queue is lost.
+    `believe` gets the tasks that squeue does not list, before accounting is asked about them. It
+    ends those whose trials have all left results. `silence_s`: if accounting does not answer for so
+    many seconds, a task that left the queue is lost.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Rounds:
         self._unread = self._unread + 1 if table.unread else 0
         found = Findings()
         mine = self._sort(table.rows, found)
-        # The job that drives waits for its trials: it makes no room for them.
+        # The controller waits for its trials, so it never makes room for them.
         is_busy = any(
             row.phase is Phase.RUNNING and not self._is_controller(row) for row in table.rows
         )
@@ -133,7 +133,7 @@ class Rounds:
             if left:
                 self._missing[live] = left
         if not self._missing or 0 < self._unread < UNREAD:
-            return found  # what is not there may have been in a line that could not be read
+            return found  # a missing task may be in an unreadable line
         if has_accounting:
             self._accounting.ask(self._missing)
             self._give_up(found)
@@ -142,7 +142,7 @@ class Rounds:
         return found
 
     def heed_accounting(self) -> Findings | None:
-        """Settle what accounting has answered since; None where it has not."""
+        """Apply an answer of accounting to the ledger; None if there is no new answer."""
         answered = self._accounting.take()
         if answered is None:
             return None
@@ -156,7 +156,7 @@ class Rounds:
         return found
 
     def _give_up(self, found: Findings) -> None:
-        """Count as lost what accounting has been silent about for long enough."""
+        """Mark tasks as lost if accounting has been silent about them for `silence_s`."""
         silent = self._accounting.silent_since
         if silent is None:
             return
@@ -173,7 +173,7 @@ class Rounds:
         return naming.marked(self._campaign_id, row.name, row.comment) == naming.CONTROLLER
 
     def _sort(self, rows: Iterable[QueueRow], found: Findings) -> _Mine:
-        """Return the campaign's rows by batch and job; count what is not a trial's."""
+        """Return the campaign's rows by batch and job; count all other jobs and tasks."""
         mine: dict[str, dict[str, list[QueueRow]]] = {}
         controllers = 0
         for row in rows:
@@ -184,7 +184,7 @@ class Rounds:
             else:
                 mine.setdefault(name, {}).setdefault(row.job_id, []).append(row)
         if controllers == 1:
-            found.others += 1  # a place for the continuation of the job that drives
+            found.others += 1  # reserve a place for the controller's successor
         return mine
 
 
@@ -193,10 +193,10 @@ def _size(row: QueueRow) -> int:
 
 
 def _confirm(live: LiveBatch, jobs: Mapping[str, list[QueueRow]], found: Findings) -> None:
-    """Take a batch's id from the queue, where its name stands; end what is there twice."""
+    """Confirm or correct a batch's job id by the queue, and mark duplicates to be ended."""
     if not jobs:
         return
-    if live.job_id not in jobs:  # it was not heard, or a number in a notice was taken for it
+    if live.job_id not in jobs:  # sbatch's answer was lost, or its id was a number in a notice
         _is_really(live, min(jobs, key=lambda job: (not _goes_on(jobs[job]), int(job))))
         found.changed = True
     live.confirmed = True
@@ -209,12 +209,12 @@ def _goes_on(rows: Iterable[QueueRow]) -> bool:
 
 def _is_really(live: LiveBatch, job: str) -> None:
     live.job_id = job
-    with contextlib.suppress(OSError):  # its name finds it again
+    with contextlib.suppress(OSError):  # without the file, its name still finds it
         live.folder.write_job_id(job)
 
 
 def _apply(live: LiveBatch, rows: list[QueueRow], found: Findings, is_busy: bool) -> None:
-    """Bring a batch's tasks up to date from its rows of squeue."""
+    """Update a batch's tasks from its rows of squeue."""
     waiting: dict[str, float | None] = {}
     for row in rows:
         for number in _numbers(row, live) or _rest(row, rows, live):
@@ -250,7 +250,7 @@ def _numbers(row: QueueRow, live: LiveBatch) -> list[int]:
 
 
 def _rest(row: QueueRow, rows: list[QueueRow], live: LiveBatch) -> list[int]:
-    """Return the tasks that a row without numbers stands for: those that ended unbegun."""
+    """Return the tasks that a row without numbers covers: those that ended before they began."""
     if row.tasks or row.phase is not Phase.ENDED:
         return []
     return [
@@ -273,7 +273,7 @@ def _settle_all(missing: Missing, rows: list[AccountRow], found: Findings) -> No
 def _settle(
     live: LiveBatch, missing: list[ArrayTask], rows: list[AccountRow], found: Findings
 ) -> None:
-    """End tasks by accounting's word, or because nobody knows them any more."""
+    """End tasks by accounting's rows, or because Slurm no longer knows them."""
     named = [row.job_id for row in rows if _is_named_as(row, live)]
     if named and live.job_id not in named:
         _is_really(live, named[0])
@@ -296,7 +296,7 @@ def _settle(
 
 
 def _lose(live: LiveBatch, gone: list[ArrayTask], found: Findings) -> None:
-    """Give up tasks of which nobody knows anything."""
+    """Mark tasks as lost; a batch without a job id was never submitted."""
     if not gone:
         return
     found.changed = True
@@ -313,8 +313,8 @@ def _is_named_as(row: AccountRow, live: LiveBatch) -> bool:
 
 
 def _is_another(row: AccountRow, live: LiveBatch) -> bool:
-    """Whether a row is another job's, as its name says.
+    """Return whether a row's name shows that it is another job's.
 
-    Of a job whose end accounting heard of before its start the name is "allocation".
+    If accounting learned of a job's end before its start, the name is "allocation".
     """
     return row.name not in ("", "allocation") and not _is_named_as(row, live)

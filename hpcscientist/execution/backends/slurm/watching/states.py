@@ -1,4 +1,4 @@
-"""What Slurm's job states mean for a trial. Every state has an entry; none is guessed.
+"""What Slurm's job states and reasons mean for a trial. Every known state has an entry.
 
 Source: the sections "JOB STATE CODES" of squeue(1) and sacct(1).
 """
@@ -12,7 +12,7 @@ from hpcscientist.records.trial import EndState
 
 
 class Phase(StrEnum):
-    """Where an array task stands."""
+    """The phase of an array task."""
 
     WAITING = "waiting"  # it will run, or run again
     RUNNING = "running"
@@ -47,36 +47,36 @@ _ENDED = {
 }
 STATES = frozenset(_WAITING | _RUNNING | set(_ENDED))
 
-# Why a job waits: every reason that Slurm has is in one of these, or may end by itself. Source:
-# job_state_reason.c. A partition that is down, or has too few nodes up, is no reason for ever:
-# PartitionConfig and PartitionNodeLimit are said of nodes that are drained, too.
+# Why a job waits: each of Slurm's reasons is in one of these, or may pass by itself. Source:
+# job_state_reason.c. A partition that is down or has too few nodes up may recover. So may
+# PartitionConfig and PartitionNodeLimit, which Slurm also reports for drained nodes.
 _NEVER = re.compile(
     r"InvalidAccount|InvalidQOS|ReservationDeleted|ReservationInvalid|DependencyNeverSatisfied"
     r"|DeadLine|AssocMax\w*(PerJob|PerNode|Wall)",
     re.IGNORECASE,
 )
-# Of a job that may go to several partitions Slurm tells the reason of the last one that it tried.
+# For a job with several partitions, Slurm reports the reason of the last one that it tried.
 _NEVER_THERE = re.compile(
     r"Bad ?Constraints|PartitionTimeLimit|AccountNotAllowed|QOSNotAllowed|MaxMemPerLimit|QOSMin"
     r"|QOSMax\w*(PerJob|PerNode|Wall)",
     re.IGNORECASE,
 )
-# Only the end of the user's own jobs makes room, so with none running nothing ever will.
+# Only ends of the user's own jobs make room, so if none of them runs, there never will be room.
 _OWN = re.compile(r"QOSMax\w*PerUser|Max\w*RunMinsPerUser|AssocMaxJobsLimit", re.IGNORECASE)
 _USED_UP = re.compile(r"(Assoc|QOS)Grp(?!\w*Run)\w*Minutes", re.IGNORECASE)
-# Slurm looks at a job again some time after what it waited for has changed.
+# Slurm updates a job's reason some time after the cause has changed.
 _STALE_S, _LONG_S = 600.0, 1800.0
 
-# Slurm itself holds what it could not start, or started too often: nobody will release it.
+# Slurm itself holds a job that it could not start, or requeued too often: nobody will release it.
 _HELD = re.compile(r"launch failed requeued held|JobHoldMaxRequeue", re.IGNORECASE)
 _HELD_STATES = {"REQUEUE_HOLD", "SPECIAL_EXIT"}
 
 
 def phase(state: str) -> Phase:
-    """Return where a task with this state stands. An unknown state counts as running.
+    """Return the phase of a task with this state. An unknown state counts as running.
 
-    A state that a newer Slurm invents must not end a trial: its files, or its disappearance
-    from the queue, will.
+    A state that a newer Slurm introduces must not end a trial. The trial's files end it, or its
+    disappearance from the queue.
     """
     word = _word(state)
     if word in _WAITING:
@@ -85,19 +85,19 @@ def phase(state: str) -> Phase:
 
 
 def cause(state: str) -> EndState:
-    """Return why a task with this state ended; LOST for one that did not end."""
+    """Return why a task with this state ended; LOST if the state is not an end."""
     return _ENDED.get(_word(state), EndState.LOST)
 
 
 def can_never_run(reason: str, partitions: str = "") -> bool:
-    """Tell whether a pending job's reason is one that only people can change."""
+    """Return whether only people can remove a pending job's reason to wait."""
     return patience_s(reason, partitions) == 0.0
 
 
 def patience_s(reason: str, partitions: str = "", is_busy: bool = True) -> float | None:
-    """Return after how many seconds of this reason a job will never run; None: it may.
+    """Return the seconds after which a job with this reason counts as stuck; None: it may run.
 
-    `partitions`: where it may go. `is_busy`: whether any job of the user's runs.
+    `partitions`: those that it may go to. `is_busy`: whether any of the user's jobs runs.
     """
     if _NEVER.search(reason):
         return 0.0
@@ -107,16 +107,16 @@ def patience_s(reason: str, partitions: str = "", is_busy: bool = True) -> float
 
 
 def meaning(reason: str) -> str:
-    """Return a reason with what it means, where its name does not say it."""
+    """Return a reason, with an explanation if its name does not suffice."""
     used_up = ": the hours of the account or QOS are used up, and it waits for new ones"
     return reason + used_up * bool(_USED_UP.search(reason))
 
 
 def is_held_by_slurm(state: str, reason: str) -> bool:
-    """Tell whether Slurm gave a task up after its node could not run it."""
+    """Return whether Slurm holds a task because its node could not run it."""
     return _word(state) in _HELD_STATES or bool(_HELD.search(reason))
 
 
 def _word(state: str) -> str:
-    """`CANCELLED by 1000` and `CANCELLED+` are CANCELLED."""
+    """Return a state's name: CANCELLED for `CANCELLED by 1000` and `CANCELLED+`."""
     return re.split(r"[ +]", state.strip(), maxsplit=1)[0].upper()
