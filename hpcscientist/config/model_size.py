@@ -3,7 +3,7 @@
 Measured with Qwen2.5-Coder-1.5B on the recipe `digits` (README, "Small models"): plans, reviews of
 code, searches for novelty, reflections and concepts took three of four tokens and raised no idea's
 score. The plans of such a model only list what the reference already has. Replies had at most 630
-tokens, but for one in 150, which did not end: the limits bound the cost of such a reply.
+tokens, but for 2 of 235, which did not end: the limits bound the cost of such a reply.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from hpcscientist.models.serving.nodes.gate import Gate
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.records.base import Record
 
-# If a grammar allows any white space between the parts of JSON, a reply need not end: one in 200 of
-# Qwen2.5-Coder-1.5B's filled its limit with blanks. vLLM forbids them only for a named backend.
+# If a grammar allows any white space between the parts of JSON, a reply need not end: 2 of 235 from
+# Qwen2.5-Coder-1.5B filled their limit with blanks. vLLM forbids them only for a named backend.
 _COMPACT = json.dumps({"backend": "xgrammar", "disable_any_whitespace": True})
 
 
