@@ -266,10 +266,16 @@ def _typed(field: FormField) -> Any:
         case "yes-no":
             return (Annotated[bool, BeforeValidator(_truth)], told)
         case _:
-            return (Prose, Field(min_length=1, description=field.ask))
+            text = Field(min_length=1, description=field.ask)
+            return (Annotated[Prose, BeforeValidator(_text)], text)
 
 
-# Small models write a string instead of a list, and "Accept." instead of "accept".
+# Small models leave a text empty, write a string instead of a list, and "Accept." instead of
+# "accept". A review that has its scores is not lost for that.
+def _text(value: object) -> object:
+    return "None given." if isinstance(value, str) and not value.strip() else value
+
+
 def _plain(value: object) -> object:
     return value.strip(" .").lower() if isinstance(value, str) else value
 

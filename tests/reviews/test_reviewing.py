@@ -429,10 +429,11 @@ def test_a_form_that_makes_no_sense_is_refused(old: str, new: str, tmp_path: Pat
 
 
 def test_what_small_models_write_for_lists_and_choices_is_taken() -> None:
-    answers = filled(strengths="only one", decision=" Accept.", ethical_concerns="No")
+    answers = filled(strengths="only one", decision=" Accept.", ethical_concerns="No", summary="")
     read = FORM.read(FORM.reply.model_validate_json(json.dumps(answers)), 1, 1, True)
     assert read.lists["strengths"] == ("only one",)
     assert read.choices == {"ethical_concerns": "no", "decision": "accept"}
+    assert read.texts["summary"]
 
 
 def test_examples_are_papers_beside_their_reviews(tmp_path: Path) -> None:
