@@ -1,1 +1,1 @@
-"""Files: atomic writes, hashes, and the one class that knows the run directory's paths."""
+"""Files: atomic writes, hashes, logs, locks, and the paths of a run directory."""

@@ -1,6 +1,6 @@
-"""Writing files so that a reader sees the old or the new content, never a part.
+"""Atomic writes: a reader sees the old or the new content, never a part of it.
 
-One writer a file. Nothing here takes locks, so it works on NFS and Lustre.
+Each file may have one writer only. Nothing here takes locks, so it works on NFS and Lustre.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from hpcscientist.files.handed import open_regular
 def write_atomic(
     path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True, listed: bool = True
 ) -> None:
-    """Write `data` to `path` by temporary name, fsync and rename.
+    """Write `data` to a temporary file, fsync it, and rename it to `path`.
 
-    `durable` false leaves out both fsyncs, for what is written again where a power cut took it or
-    left a part; `listed` false that of the folder, where the caller goes on to `sync_folder`.
-    Raises OSError (ENOSPC on a full disk) and then leaves neither a temporary file nor a changed
-    `path` behind.
+    `durable` false skips both fsyncs, for content that is written again if a power cut destroyed
+    it. `listed` false skips the folder's fsync, for callers that call `sync_folder` themselves.
+    Raises OSError (ENOSPC on a full disk), and then leaves no temporary file and `path` unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        # Never into what lies there: a link leads elsewhere, and a pipe waits for a reader.
+        # Never write into an existing file: a link leads elsewhere, a pipe waits for a reader.
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
@@ -44,7 +43,7 @@ def write_atomic(
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until a folder's entries are on the disk, so that a rename survives a power cut."""
+    """Flush a folder's entries to the disk, so that a rename survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -63,7 +62,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_tail(path: Path, size: int) -> str:
-    """Return at most the last `size` bytes of a text file, decoded leniently; "" where there is no
+    """Return at most the last `size` bytes of a text file, decoded leniently; "" if there is no
     regular file. Raises OSError.
     """
     try:
@@ -76,16 +75,16 @@ def read_tail(path: Path, size: int) -> str:
         raise
 
 
-# Whether there is room: free space is one thing, a quota another, and only writing shows both.
+# Whether there is room on the disk: only a write shows both free space and quotas.
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def takes(folder: Path, size: int) -> bool:
-    """Whether a folder takes a file of `size` bytes, by writing one; it is gone afterwards.
+    """Return whether a folder has room for `size` bytes, by writing and deleting such a file.
 
-    False where the disk is full or the user's quota is used up. What fails otherwise says nothing
-    about room.
+    False if the disk is full or the user's quota is exhausted. Other errors say nothing about
+    room.
     """
     try:
         with tempfile.TemporaryFile(prefix=".room-", dir=folder) as file:

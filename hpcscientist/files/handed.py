@@ -1,6 +1,6 @@
-"""Files that people hand us: regular ones of a bounded size, and nothing that has no end.
+"""Reading files and TOML from outside safely: regular files only, with bounded size and nesting.
 
-A device, a pipe or a socket is no file to read: reading one may never end, or fill the memory.
+Reading a device, pipe or socket may never end, or fill the memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hpcscientist.errors import UsageError
 
-LARGEST_TEXT = 64 * 2**20  # bytes of a file that is read as a whole
+LARGEST_TEXT = 64 * 2**20  # bytes of a file that is read in one piece
 _KINDS = (
     (stat.S_ISLNK, "a link"),
     (stat.S_ISDIR, "a folder"),
@@ -28,12 +28,12 @@ _KINDS = (
 
 
 def read_regular(path: Path, limit: int = LARGEST_TEXT, *, follow: bool = True) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes; links count where followed.
+    """Return the content of a regular file of at most `limit` bytes. Links count if `follow`.
 
-    Raises OSError, whose `strerror` says what it is where it is no such file.
+    Raises OSError; if the file is too large or not regular, `strerror` says so.
     """
     with open_regular(path, follow=follow) as file:
-        # As much as is asked for is allocated first.
+        # Python allocates the requested size first, so first ask for the file's current size only.
         content = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
         content += file.read(limit + 1 - len(content)) if len(content) > limit else b""
     if len(content) > limit:
@@ -44,7 +44,7 @@ def read_regular(path: Path, limit: int = LARGEST_TEXT, *, follow: bool = True) 
 def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
     """Open a regular file for reading, without waiting for a pipe's other end. Raises OSError."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    # Looked at before it is opened, too: to open a device may do something.
+    # Check before opening too: opening a device may have side effects.
     _refuse_odd(path, path.stat(follow_symlinks=follow))
     descriptor = os.open(path, flags)
     try:
@@ -56,7 +56,7 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
 
 
 def kind_of(info: os.stat_result) -> str:
-    """Name what is no regular file, such as "a link"; "" for one."""
+    """Return the name of a kind of file, such as "a link"; "" for a regular file."""
     return next((name for is_kind, name in _KINDS if is_kind(info.st_mode)), "")
 
 
@@ -66,15 +66,15 @@ def _refuse_odd(path: Path, info: os.stat_result) -> None:
         raise OSError(code, f"it is {kind}, and no regular file", str(path))
 
 
-# How deep a stranger's JSON or TOML is nested: what walks through it has a stack that ends.
+# Nesting of JSON or TOML from outside: code that walks through it has a bounded stack.
 
-DEEPEST: Final = 100  # levels; no honest document or reply has as many
+DEEPEST: Final = 100  # levels; no legitimate document or reply has as many
 
 
 def is_too_deep(value: Any) -> bool:
-    """Say whether lists and tables lie within each other more than `DEEPEST` deep."""
+    """Return whether lists and tables are nested more than `DEEPEST` levels deep."""
     level, found = [value], 0
-    while level and found <= DEEPEST:  # no recursion, and no table that is only wide counts
+    while level and found <= DEEPEST:  # no recursion; a wide but flat table is not deep
         inner: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -85,14 +85,14 @@ def is_too_deep(value: Any) -> bool:
     return bool(level)
 
 
-# Paths as people write them: with `~` for a home folder, and links that may lead in a circle.
+# Paths as people write them: with `~` for a home folder, and links that may be circular.
 
 
 def expanded(given: str | Path) -> Path:
     """Return a path with its `~` or `~user` replaced by that home folder.
 
-    Raises UsageError where there is none: no user of that name, or no HOME and no entry for
-    this user, as in some containers.
+    Raises UsageError if there is no such folder: no user of that name, or neither HOME nor a
+    passwd entry for this user, as in some containers.
     """
     try:
         return Path(given).expanduser()
@@ -103,28 +103,26 @@ def expanded(given: str | Path) -> Path:
 
 
 def resolved(path: Path) -> Path:
-    """Return an absolute path without links. A link that leads to itself stays as it is.
-
-    (What pathlib says of such a link differs from one Python to the next.)
-    """
+    """Return an absolute path without links. A circular link stays as it is."""
+    # Not `Path.resolve`: its behaviour for circular links differs between Python versions.
     return Path(os.path.realpath(path))
 
 
-# TOML that strangers wrote: whatever is wrong with a text, it is one kind of error.
+# TOML from outside: whatever is wrong with a text raises the same kind of error.
 
-_DEEP = 50  # brackets within each other, or parts of a key: no honest document has as many
+_DEEP = 50  # nested brackets, or parts of a key: no legitimate document has as many
 _LONG = re.compile(r"[0-9_]{4000,}")
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return a TOML document. Raises TOMLDecodeError, also for what tomllib itself chokes on."""
+    """Parse TOML. Raises TOMLDecodeError, also where tomllib raises other exceptions."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         raise
     except RecursionError:
         raise _error("nested too deeply", text, _deep(text)) from None
-    except ValueError as error:  # a whole number of thousands of digits
+    except ValueError as error:  # an integer with thousands of digits
         found = _LONG.search(text)
         raise _error("a number of too many digits", text, found.start() if found else 0) from error
     if is_too_deep(document):
@@ -133,19 +131,19 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _error(what: str, text: str, place: int) -> tomllib.TOMLDecodeError:
-    """In tomllib's own words for a place."""
+    """Return an error that names its line in tomllib's format."""
     return tomllib.TOMLDecodeError(f"{what} (at line {text.count(chr(10), 0, place) + 1})")
 
 
 def _deep(text: str) -> int:
-    """Where brackets are first within each other as deeply, texts and comments regardless."""
+    """Return the offset where nesting first gets too deep, strings and comments included."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character in "[{") - (character in "]}")
         if depth == _DEEP:
             return place
     lines = text.splitlines(keepends=True)
-    for parts in (_key, str):  # an inline table has its keys behind the first `=`
+    for parts in (_key, str):  # an inline table has its keys after the first `=`
         place = 0
         for line in lines:
             if parts(line).count(".") >= _DEEP:

@@ -14,7 +14,7 @@ import hpcscientist
 from hpcscientist.files.handed import open_regular
 
 _SKIPPED = {"__pycache__"}
-# The recipes in an installed package: in a clone they lie elsewhere, and each has a hash.
+# The recipes in an installed package: in a clone they are elsewhere, and each has its own hash.
 _SHIPPED = "shipped"
 
 
@@ -25,17 +25,17 @@ def hash_file(path: Path) -> str:
 
 
 def hash_image(path: Path) -> str:
-    """Return the hash of a container image: a file, or a folder that was unpacked."""
+    """Return the hash of a container image: a file, or an unpacked folder."""
     return hash_tree(path) if path.is_dir() else hash_file(path)
 
 
 def hash_texts(files: Mapping[str, str]) -> str:
-    """Return the hash of a set of named texts; the same as `hash_tree` of them on disk."""
+    """Return the hash of named texts; equal to `hash_tree` of the same files on disk."""
     return hash_named({name: hash_bytes(text.encode()) for name, text in files.items()})
 
 
 def hash_named(hashes: Mapping[str, str]) -> str:
-    """Return the hash of a folder whose files have these hashes by name; see `hash_tree`."""
+    """Return the hash of a folder from the hashes of its files by name; see `hash_tree`."""
     digest = hashlib.sha256()
     for name in sorted(hashes):
         digest.update(f"{name}\0{hashes[name]}\n".encode())
@@ -53,7 +53,7 @@ def hash_tree(folder: Path) -> str:
 
 
 def holds(folder: Path, known: str, most: int) -> bool:
-    """Whether a folder's hash is the known one; no folder of more than `most` bytes is read."""
+    """Return whether a folder has the hash `known`; False, unread, if larger than `most` bytes."""
     try:
         size = sum(path.stat().st_size for path in tree_files(folder))
         return size <= most and hash_tree(folder) == known
@@ -62,15 +62,15 @@ def holds(folder: Path, known: str, most: int) -> bool:
 
 
 def hash_files(folder: Path) -> dict[str, str]:
-    """Return the hash of each regular file below a folder by its name there."""
+    """Return the hash of each regular file below a folder, by its path relative to the folder."""
     return {p.relative_to(folder).as_posix(): hash_file(p) for p in tree_files(folder)}
 
 
 @cache
 def package_hash() -> str:
-    """Return the hash of this package as it is installed, or lies in a clone.
+    """Return the hash of this package as installed or cloned.
 
-    A version tells less: between two releases there are many packages of the same one.
+    A version is less specific: between two releases, many states of the code share one.
     """
     folder = Path(hpcscientist.__file__).resolve().parent
     files = {
@@ -85,7 +85,7 @@ def package_hash() -> str:
 
 
 def tree_files(folder: Path) -> list[Path]:
-    """Return the regular files below a folder, sorted by name, byte-code caches left out."""
+    """Return the regular files below a folder, sorted by name, without byte-code caches."""
     files = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
     return sorted(
         (p for p in files if not _SKIPPED.intersection(p.relative_to(folder).parts)),
@@ -93,20 +93,20 @@ def tree_files(folder: Path) -> list[Path]:
     )
 
 
-# What runs and scores trials as it lies on the disk: our own files, and what Python runs at
-# start.
+# The code on disk that runs and scores trials: the package's own files, and the files that Python
+# runs at start.
 #
-# A candidate without a sandbox can write there. A `.pth` file runs in every Python that starts,
-# so in those that score later trials, whatever the run directory holds.
+# A candidate without a sandbox can write there. A `.pth` file runs in every Python that starts, so
+# also in those that score later trials.
 
 _ROOMS = ("worker", "execution", "results")
 _AT_START = ("sitecustomize.py", "usercustomize.py")
 
 
 def own_code() -> dict[str, str]:
-    """Return the hash of each file by its path; of one that cannot be read "".
+    """Return the hash of each of these files by its path; "" for a file that cannot be read.
 
-    Byte-code is left out: Python writes it as it goes.
+    Byte-code is excluded, because Python itself writes it.
     """
     found = dict[str, str]()
     for path in _files():
@@ -118,7 +118,7 @@ def own_code() -> dict[str, str]:
 
 
 def own_code_mark() -> object:
-    """Return what the file system says of these files; with another mark, hashes may differ."""
+    """Return these files' metadata. As long as it is equal, `own_code` need not be recomputed."""
     marks = []
     for path in _files():
         try:

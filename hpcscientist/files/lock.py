@@ -1,12 +1,12 @@
-"""One holder of a folder, without file locks.
+"""A lock on a folder, without file locks.
 
-Each process that takes a folder creates the next numbered file (1.json, 2.json, …) in the
-lock folder with O_EXCL, which is atomic on NFS and Lustre too; the highest number
-holds it. The highest file is never removed, and a taker looks again after it has created
-its own: of two takers only the one with the highest number goes on. A holder on this host
-is dead when its process is; a holder elsewhere when its heartbeat (the file's modification
-time, by the file server's own clock) is older than `STALE_S`. A holder that stood still
-that long and was replaced finds out before it writes again: see `Lock.replaced`.
+A process that takes the lock creates the next numbered file (1.json, 2.json, …) in the lock folder
+with O_EXCL, which is atomic on NFS and Lustre too. The process with the highest number holds the
+lock. The highest file is never removed, and a process looks again after it has created its own: of
+two that try at once, only the one with the highest number succeeds. A holder on this host is dead
+if its process is. A holder elsewhere is dead if its heartbeat (the file's modification time, by the
+file server's own clock) is older than `STALE_S`. A holder that was suspended that long and replaced
+finds out before it writes again: see `Lock.replaced`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from hpcscientist.files.atomic import write_json
 from hpcscientist.files.handed import read_regular
 
 BEAT_S = 10.0
-_FILLED_S = 1.0  # for who has just created a file to write its name into it
+_FILLED_S = 1.0  # the time a process has to fill the file that it created
 STALE_S = 60.0
 
 
 class Held(HpcsciError):
-    """Another process is alive that holds the folder; the message is a name for it."""
+    """Another live process holds the folder; the message names it."""
 
 
 class Lock:
     """The right to write into a folder; held from construction to `release`."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder. Raises Held, and OSError if the lock folder cannot be written."""
+        """Take the lock. Raises Held, and OSError if the lock folder cannot be written."""
         self._folder = folder
         folder.mkdir(exist_ok=True)
         self.generation = self._take()
@@ -49,8 +49,8 @@ class Lock:
                 _file(folder, old).unlink(missing_ok=True)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="lock-heartbeat")
-        # A signal that comes while the whole process is stopped may go to any thread that takes
-        # it. Python then acts in the main thread, which nothing wakes from what it waits for.
+        # A signal that arrives while the whole process is stopped may go to any thread that does
+        # not block it. Python handles it in the main thread, which then nothing wakes from a wait.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._thread.start()
@@ -58,11 +58,11 @@ class Lock:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def replaced(self) -> bool:
-        """Whether another process has taken the folder over meanwhile."""
+        """Return whether another process has taken the lock meanwhile."""
         return max(_generations(self._folder), default=self.generation) > self.generation
 
     def release(self) -> None:
-        """Give the folder back. On a full disk the end of this process says as much."""
+        """Release the lock. On a full disk it is released when this process ends."""
         self._stop.set()
         self._thread.join()
         with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ class Lock:
             try:
                 descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
-                continue  # somebody was faster: look again
+                continue  # another process was faster: look again
             try:
                 with os.fdopen(descriptor, "w") as file:
                     json.dump(_me(), file)
@@ -87,18 +87,18 @@ class Lock:
                 raise
             if max(_generations(self._folder)) == highest + 1:
                 return highest + 1
-            target.unlink(missing_ok=True)  # somebody went past us between our two looks
+            target.unlink(missing_ok=True)  # another process passed us between our two looks
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT_S):
             try:
                 os.utime(_file(self._folder, self.generation))
             except OSError:
-                continue  # whatever is written next will say what is wrong with the disk
+                continue  # the next write will report what is wrong with the disk
 
 
 def read_holder(folder: Path) -> dict[str, Any] | None:
-    """Return the last holder's host, pid, `alive` and `local`; None if nobody holds it."""
+    """Return the holder's host, pid, `alive` and `local`; None if the folder is not locked."""
     highest = max(_generations(folder), default=0)
     if highest == 0:
         return None
@@ -111,10 +111,10 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EISDIR, errno.EFBIG):
                 raise
-            content, modified = b"", path.lstat().st_mtime  # no file of a holder's
+            content, modified = b"", path.lstat().st_mtime  # not a file that a holder wrote
         if (holder := _record(content)) is not None:
             break
-        # Created and not yet filled, or its writer died in between: young means alive.
+        # Created but not filled yet, or its writer died in between: a young file counts as alive.
         young = _server_time(folder) - modified < BEAT_S
         if not young or time.monotonic() > until:
             return {"host": "", "pid": 0, "alive": young, "local": False}
@@ -126,19 +126,19 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
     if holder["local"]:
         holder["alive"] = started_at(holder["pid"]) == holder["started"]
     elif holder["host"] == me["host"]:
-        holder["alive"] = False  # this host was rebooted since
+        holder["alive"] = False  # this host has rebooted since
     else:
         holder["alive"] = _server_time(folder) - modified < STALE_S
     return holder
 
 
 def named(holder: Mapping[str, Any]) -> str:
-    """Return what to call a holder, as far as its record says who it is."""
+    """Return a holder's process and host in words, or "another process" if unknown."""
     return f"process {holder['pid']} on {holder['host']}" if holder["pid"] else "another process"
 
 
 def _record(content: bytes) -> dict[str, Any] | None:
-    """Return what a holder wrote; None for anything else."""
+    """Return the record that a holder wrote; None for other content."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -159,7 +159,7 @@ def started_at(pid: int) -> int | None:
 
 
 def _server_time(folder: Path) -> float:
-    """The file server's clock, which need not agree with ours; ours where we may not write."""
+    """Return the file server's time, which may differ from ours; ours if we may not write there."""
     probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}"
     try:
         probe.touch()

@@ -1,7 +1,7 @@
-"""Logs that only grow, one JSON object a line: a campaign's journal, the record of its calls.
+"""Append-only logs, one JSON object per line: a campaign's journal, the record of its calls.
 
-What is appended together is there wholly or not at all. What a kill or a power cut left of the
-last writing is no line: readers stop before it, and who writes on cuts it off.
+Lines that are appended together are in the log completely or not at all. A kill or a power cut may
+leave a torn write at the end: readers stop before it, and the next writer truncates it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class DamagedLine(Exception):
-    """A line that cannot be read, and is not what a torn writing left; `number` counts from 1."""
+    """A line cannot be read and is not a torn write; `number` counts from 1."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -24,10 +24,10 @@ class DamagedLine(Exception):
 
 
 def append(descriptor: int, data: bytes, *, durable: bool = True) -> int:
-    """Append whole lines, wait until they are on the disk, and return where they start, in bytes.
+    """Append whole lines, wait until they are on the disk, and return their offset in bytes.
 
-    `descriptor` is open for appending. `durable` false does not wait. After an OSError the file is
-    as it was before.
+    `descriptor` is open for appending. `durable` false does not wait. Raises OSError, and then
+    restores the file.
     """
     start = os.fstat(descriptor).st_size
     try:
@@ -49,12 +49,12 @@ def _alone(lines: Sequence[bytes]) -> bool:
 def read(
     file: BinaryIO, parse: Callable[[bytes], T], torn: Callable[[Sequence[bytes]], bool] = _alone
 ) -> Iterator[tuple[T, int]]:
-    """Yield what each line from the start says, and the size in bytes of the file up to its end.
+    """Yield each line's parsed content, and the size in bytes of the file up to the line's end.
 
-    Where `parse` raises ValueError, `torn` is asked whether that line and all whole ones after it
-    may be what is left of the last writing (a torn block can hold newlines); unless told
-    otherwise, one line may. Raises DamagedLine where they may not, and OSError. No more is read at
-    once than `LARGEST_TEXT`: an endless line is a damaged one.
+    If `parse` raises ValueError, `torn` decides whether that line and all whole lines after it may
+    be a torn write (a torn block can hold newlines); by default, only a single last line may.
+    Raises DamagedLine if they may not, and OSError. A line of `LARGEST_TEXT` bytes or more counts
+    as damaged, so that an endless one is not read.
     """
     size = 0
     for number, text in enumerate(iter(lambda: file.readline(LARGEST_TEXT), b""), 1):

@@ -1,7 +1,7 @@
-"""Python source as a syntax tree, and what is wrong with it.
+"""Python source: its syntax tree, its syntax errors, and whether it needs a newer Python.
 
-Code may be meant for a newer Python than this one. A tolerant grammar tells that apart from
-code that no Python reads; there is no tree of it then.
+Code may be written for a newer Python than this one. A tolerant grammar distinguishes it from code
+that is not valid in any version; this Python cannot make a tree of either.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-# CPython counts the depth of all trees that are being made in one place (to 3.13 at least): where
-# threads take turns in between, as in a callback of the collector, `ast.parse` raises SystemError.
-# The filters of warnings are one for all threads too. Reentrant, for a callback may parse.
+# CPython (up to 3.13 at least) counts the depth of all trees under construction in one counter. If
+# threads switch in between, as in a callback of the garbage collector, `ast.parse` raises
+# SystemError. All threads also share the warning filters. Reentrant, because a callback may parse.
 _READING = threading.RLock()
-# Python itself makes trees when it writes tracebacks, which the lock does not hold up: again, then.
+# Python also makes trees when it writes tracebacks, without our lock: then try again.
 _ATTEMPTS = 20
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
@@ -32,7 +32,7 @@ _GENERIC = frozenset({"type_parameter", "type_alias_statement"})  # of Python 3.
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a source, and on which line, from 1, if it is one line."""
+    """An error in a source. `line` counts from 1; None if the error has no single line."""
 
     line: int | None
     message: str
@@ -41,11 +41,11 @@ class Fault:
 def syntax_tree(source: str | bytes, name: str = "<unknown>") -> ast.Module:
     """Return `ast.parse` of a source, one thread at a time and without warnings.
 
-    Raises SyntaxError, ValueError, RecursionError, MemoryError; SystemError where Python makes
-    trees all the time.
+    Raises SyntaxError, ValueError, RecursionError, MemoryError; SystemError if Python makes other
+    trees during each attempt.
     """
     with _READING, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # dubious escapes are nobody's business here
+        warnings.simplefilter("ignore")  # invalid escapes do not matter here
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(SystemError):
                 return ast.parse(source, name)
@@ -53,12 +53,12 @@ def syntax_tree(source: str | bytes, name: str = "<unknown>") -> ast.Module:
 
 
 def fault(source: str) -> Fault | None:
-    """Return why this Python cannot compile a source; None if it can. Nothing is run."""
+    """Return why this Python cannot compile a source; None if it can. Runs nothing."""
     try:
         with _READING, warnings.catch_warnings():
-            # A dubious escape or comparison is no reason to refuse code that runs.
+            # A warning about an escape or a comparison is no reason to refuse code that runs.
             warnings.simplefilter("ignore")
-            # As bytes, as the interpreter will read it: a wrong coding line counts.
+            # Bytes, as the interpreter will read them: a wrong coding line is an error.
             compile(source.encode(), "source", "exec", dont_inherit=True)
     except SyntaxError as error:
         return Fault(error.lineno, f"syntax error: {error.msg}")
@@ -70,9 +70,9 @@ def fault(source: str) -> Fault | None:
 
 
 def is_newer(source: str) -> bool:
-    """Whether a source that this Python cannot compile is meant for a newer one.
+    """Return whether a source that this Python cannot compile is written for a newer one.
 
-    It is if a grammar that knows newer syntax reads all of it, and finds such syntax in it.
+    It is if a grammar with newer syntax can parse all of it and finds such syntax in it.
     """
     try:
         root = _parsed(source.encode())
@@ -82,7 +82,7 @@ def is_newer(source: str) -> bool:
 
 
 def readable_part(source: str) -> str:
-    """Return a source with blanks for the outermost statements that this Python cannot read."""
+    """Return a source with blanks for the top-level statements that this Python cannot parse."""
     data = source.encode()
     for node in _parsed(data).named_children:
         part = data[node.start_byte : node.end_byte]
@@ -95,7 +95,7 @@ def readable_part(source: str) -> str:
 
 
 def _parsed(data: bytes) -> Node:
-    # Imported here: most processes read no source at all.
+    # Imported here: most processes never parse source.
     import tree_sitter_python  # noqa: PLC0415
     from tree_sitter import Language, Parser  # noqa: PLC0415
 
@@ -111,7 +111,7 @@ def _nodes(root: Node) -> Iterator[Node]:
 
 
 def _is_newer(node: Node) -> bool:
-    """Whether a node is syntax that came with Python 3.12."""
+    """Return whether a node is syntax that is new in Python 3.12."""
     if node.type == "string":
         quote = (node.children[0].text or b"").decode().lstrip("bfruBFRU")
         return any(
@@ -121,7 +121,7 @@ def _is_newer(node: Node) -> bool:
 
 
 def _is_free(field: Node, quote: str) -> bool:
-    """Whether a field of an f-string holds what it could not before Python 3.12."""
+    """Return whether a field of an f-string has content that is allowed only since Python 3.12."""
     text = (field.text or b"").decode()
     return (
         quote in text

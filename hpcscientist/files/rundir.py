@@ -1,6 +1,6 @@
-"""The run directory: the protocol between the driver, the workers and the reader.
+"""The layout of a run directory, through which the driver, workers and readers communicate.
 
-One class knows its paths; nobody else joins a name to the run directory.
+Only the classes here know its paths; no other code joins a name to the run directory.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ SURVEY = "survey"
 
 @dataclass(frozen=True, slots=True)
 class TrialPaths:
-    """The paths of one trial. `out` is written by the candidate, all else by us."""
+    """The paths of one trial. The candidate writes `out`, driver and worker write the rest."""
 
     root: Path
 
     @property
     def spec(self) -> Path:
-        """What to run; written by the driver before submission."""
+        """The trial's spec; the driver writes it before submission."""
         return self.root / "spec.json"
 
     @property
@@ -29,12 +29,12 @@ class TrialPaths:
 
     @property
     def worker(self) -> Path:
-        """Host, process id and start time of the worker that runs the trial."""
+        """Host, process id and start time of the trial's worker."""
         return self.root / "worker.json"
 
     @property
     def log(self) -> Path:
-        """The candidate's stdout and stderr, bounded, as the worker saw them."""
+        """The candidate's stdout and stderr, bounded, as recorded by the worker."""
         return self.root / "log"
 
     @property
@@ -60,26 +60,26 @@ class IdeaPaths:
         return self.root / "chat.jsonl"
 
     def verdict(self, stage: str) -> Path:
-        """What a judge made of it before code was written: novelty.json, feasibility.json, …"""
+        """Return the file of a verdict before code is written: novelty.json, feasibility.json, …"""
         return self.root / f"{stage}.json"
 
     @property
     def directions(self) -> Path:
-        """What the ideas of a batch are to work out, with the first of them."""
+        """The directions of a batch, in the folder of its first idea."""
         return self.root / "directions.json"
 
     @property
     def concepts(self) -> Path:
-        """Its atomic concepts, with formulas and reference code."""
+        """The idea's atomic concepts, with formulas and reference code."""
         return self.root / "concepts.json"
 
     @property
     def plan(self) -> Path:
-        """How it is carried out."""
+        """The experiment plan."""
         return self.root / "plan.json"
 
     def reading(self, number: int) -> Path:
-        """What an analyst read from its runs so far, and the further run that was asked for."""
+        """Return the file of an analyst's reading of runs, with the further run it requests."""
         return self.root / "readings" / f"{number}.json"
 
     @property
@@ -89,24 +89,24 @@ class IdeaPaths:
 
     @property
     def claim(self) -> Path:
-        """What was measured of it, and all that is needed to measure it again."""
+        """The idea's measurements, and everything that is needed to repeat them."""
         return self.root / "claim.json"
 
     @property
     def recipe(self) -> Path:
-        """The recipe's code in one file beside a claim, for who has this folder alone."""
+        """The recipe's code in one file, so that the claim can be rerun from this folder alone."""
         return self.root / "recipe.tar"
 
     def attempt(self, number: int) -> Path:
-        """The folder of one version of the idea's code."""
+        """Return the folder of one version of the idea's code."""
         return self.root / "attempts" / str(number)
 
     def review(self, number: int) -> Path:
-        """What a reviewer found of one attempt's code."""
+        """Return the file of an attempt's code review."""
         return self.attempt(number) / "review.json"
 
     def code(self, number: int) -> Path:
-        """The snapshot of the code of one attempt."""
+        """Return the folder with the code of one attempt."""
         return self.attempt(number) / "code"
 
 
@@ -118,51 +118,51 @@ class ReviewPaths:
 
     @property
     def asked(self) -> Path:
-        """What was asked for; written before any model is."""
+        """The request; written before any model is asked."""
         return self.root / "asked.json"
 
     @property
     def reading(self) -> Path:
-        """Into how many parts a paper was read that is longer than the model's context."""
+        """The number of parts of a paper that is longer than the model's context."""
         return self.root / "reading.json"
 
     @property
     def review(self) -> Path:
-        """The review; its existence means that it is done."""
+        """The review; its existence means that it is complete."""
         return self.root / "review.json"
 
     @property
     def comparison(self) -> Path:
-        """The comparison; its existence means that it is done."""
+        """The comparison; its existence means that it is complete."""
         return self.root / "comparison.json"
 
     @property
     def page(self) -> Path:
-        """The same for people."""
+        """The review or comparison as Markdown, for people."""
         return self.root / "review.md"
 
     @property
     def lock(self) -> Path:
-        """Who writes it."""
+        """The lock of the process that writes this folder."""
         return self.root / ".reviewer"
 
     def judge(self, number: int) -> ReviewPaths:
-        """The folder of one of a comparison's judges, from 1."""
+        """Return the folder of one judge of a comparison, counted from 1."""
         return ReviewPaths(self.root / f"judge-{number}")
 
     def idea(self, subject: str) -> IdeaPaths:
-        """Where calls are recorded, whatever paper they are about: of an idea's paths the chat."""
+        """Return the paths where calls are recorded, for any subject; only `chat` is used."""
         return IdeaPaths(self.root)
 
 
 @dataclass(frozen=True, slots=True)
 class PaperPaths:
-    """The folder of papers: `papers` of a run directory, or wherever people want them."""
+    """The folder of papers: `papers` of a run directory, or a folder of the user's choice."""
 
     root: Path
 
     def idea(self, subject: str) -> IdeaPaths:
-        """The paths of one paper, by what it is about; of an idea's own it has the chat alone."""
+        """Return the paths of one paper by its subject; of an idea's paths, only `chat` is used."""
         return IdeaPaths(self.root / subject)
 
 
@@ -174,17 +174,17 @@ class RunPaths:
 
     @property
     def campaign(self) -> Path:
-        """The frozen configuration; a folder without it is no run directory."""
+        """The frozen configuration; a folder without it is not a run directory."""
         return self.root / "campaign.toml"
 
     @property
     def launching(self) -> Path:
-        """Held by a launch until there is a campaign; see `history.stale_launch`."""
+        """The lock of a launch, until the campaign exists; see `history.stale_launch`."""
         return self.root / ".launching"
 
     @property
     def journal(self) -> Path:
-        """The append-only journal; the campaign's state is a fold over it."""
+        """The append-only journal, from which the campaign's state is computed."""
         return self.root / "journal.jsonl"
 
     @property
@@ -204,68 +204,68 @@ class RunPaths:
 
     @property
     def lock(self) -> Path:
-        """Who drives the campaign."""
+        """The driver's lock."""
         return self.root / ".driver"
 
     @property
     def cancel_request(self) -> Path:
-        """Its existence asks a driver on another host to stop."""
+        """A file whose existence asks a driver on another host to stop."""
         return self.root / ".driver" / "cancel"
 
     @property
     def waiting(self) -> Path:
-        """Why array tasks wait in Slurm's queue, as the driver saw it last."""
+        """Why array tasks wait in Slurm's queue, as the driver last saw it."""
         return self.root / ".driver" / "waiting.json"
 
     @property
     def chain(self) -> Path:
-        """How far the chain of controller jobs has come, where jobs drive the campaign."""
+        """The progress of the chain of controller jobs, if jobs drive the campaign."""
         return self.root / ".driver" / "chain.json"
 
     def controller_log(self, job_id: str) -> Path:
-        """What a controller job printed, all its restarts."""
+        """Return the file of a controller job's output, over all of its restarts."""
         return self.root / ".driver" / f"controller-{job_id}.log"
 
     @property
     def serving(self) -> Path:
-        """The model plane's folder, where models are served for the campaign."""
+        """The model plane's folder, if models are served for the campaign."""
         return self.root / ".driver" / "serving"
 
     @property
     def submission(self) -> Path:
-        """What is kept of jobs while they are queued or run; emptied as trials end."""
+        """Files of jobs that are queued or running; they are removed as trials end."""
         return self.root / ".submitit"
 
     @property
     def library(self) -> Path:
-        """The library made from the recipe's own references, where the campaign has one."""
+        """The library made from the recipe's own references, if the campaign has one."""
         return self.root / "library"
 
     @property
     def survey(self) -> Path:
-        """What the survey of the literature found."""
+        """The results of the literature survey."""
         return self.root / SURVEY / "survey.json"
 
     @property
     def report(self) -> Path:
-        """What `hpcsci report` made of it, for people; no part of the campaign."""
+        """The page that `hpcsci report` writes, for people; not part of the campaign."""
         return self.root / "report.html"
 
     @property
     def reproductions(self) -> Path:
-        """Claims that were run again, a folder each; no part of the campaign."""
+        """Reruns of claims, one folder each; not part of the campaign."""
         return self.root / "reproductions"
 
     @property
     def papers(self) -> PaperPaths:
-        """Papers about the campaign, a folder each; no part of the campaign."""
+        """Papers about the campaign, one folder each; not part of the campaign."""
         return PaperPaths(self.root / "papers")
 
     def idea(self, idea_id: str) -> IdeaPaths:
-        """The paths of one idea; those of the survey, which is made before the first."""
+        """Return the paths of one idea, or of the survey, which precedes the ideas."""
         place = self.root if idea_id == SURVEY else self.root / "ideas"
         return IdeaPaths(place / idea_id)
 
     def trial(self, trial_id: str) -> TrialPaths:
-        """The paths of one trial."""
+        """Return the paths of one trial."""
         return TrialPaths(self.trials / trial_id)

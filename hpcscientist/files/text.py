@@ -1,19 +1,19 @@
-"""Small texts for people: one line out of many, and nothing that a terminal would obey."""
+"""Short texts for people: on one line, and without characters that control a terminal."""
 
 from __future__ import annotations
 
-_JOINERS = "\u200c\u200d"  # invisible, but part of how Persian and Indic words are written
+_JOINERS = "\u200c\u200d"  # invisible, but needed to write Persian and Indic words
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters, which could take a terminal over."""
+    """Return the text with a space for each unprintable character: some control terminals."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def visible(text: str) -> str:
-    """Return the text without characters that only machines see; line breaks and tabs stay.
+    """Return the text with a space for each invisible character; line breaks and tabs stay.
 
-    Some could take a terminal over, others show people the words in another order.
+    Some of them control terminals, others change the order in which words are displayed.
     """
     if text.isprintable():
         return text
@@ -21,6 +21,6 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, limit: int | None = 300) -> str:
-    """Return the text with all white space collapsed, cut to `limit` characters (None: whole)."""
+    """Return the text with white space collapsed, cut to `limit` characters unless None."""
     joined = " ".join(text.split())
     return joined if limit is None or len(joined) <= limit else joined[: limit - 1] + "…"

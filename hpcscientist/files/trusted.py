@@ -1,9 +1,9 @@
-"""Second copies of what decides, below the root of labels, where candidates are not led to.
+"""Trusted copies of files that decide a campaign, below the root of labels.
 
-A candidate without a sandbox can write into the run directory. So its recipe, its versions of code,
-campaign.toml and the journal each have a copy here, and where the run directory says otherwise, the
-copy counts. Nobody needs a copy for the campaign to be read: a run directory that was moved, or
-copied to another machine, has none until a driver takes it up there.
+A candidate without a sandbox can write into the run directory, but no path that it is given leads
+here. The recipe, ideas' code, campaign.toml and the journal each have a copy here. If the run
+directory differs from the copy, the copy counts. Reading a campaign needs no copies: a run
+directory that was moved, or copied to another machine, has none until a driver resumes it there.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from hpcscientist.files import log, vault
 from hpcscientist.files.handed import resolved
 
 FOLDER = "trusted"  # below the root of labels
-FILE = ""  # the name of a text that is no folder's
-_PLACE = "run_dir"  # a file that names it
+FILE = ""  # the name under which a single file's text is stored
+_PLACE = "run_dir"  # a file with the run directory's path
 _FILES = b', "files": '
 
 
 def copy_of(kind: str, content_hash: str) -> Path:
-    """The folder of a copy of some kind by its content: campaigns with the same share one."""
+    """Return the folder of a copy by kind and content hash; campaigns with equal content share."""
     return vault.path_of(f"{FOLDER}/{kind}/{content_hash}")
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedCopy:
-    """The copies of one campaign in one run directory. `root` may not be there."""
+    """The copies of one campaign in one run directory. `root` may not exist."""
 
     root: Path
 
     @classmethod
     def of(cls, run_dir: Path, campaign_id: str) -> TrustedCopy:
-        """The copies of a campaign in a run directory; those of another place are others."""
+        """Return the copies of a campaign in a run directory; each run directory has its own."""
         return cls(vault.path_of(f"{FOLDER}/{campaign_id}-{_place(run_dir)}"))
 
     @classmethod
     def found(cls, run_dir: Path) -> TrustedCopy | None:
-        """The copies of whichever campaign was driven last in a run directory; None: of none."""
+        """Return the copies of the campaign last driven in a run directory; None without copies."""
         folders = vault.path_of(FOLDER).glob(f"*-{_place(run_dir)}")
         ours = [folder for folder in folders if (folder / "campaign.toml").is_file()]
         return cls(max(ours, key=lambda folder: folder.stat().st_mtime)) if ours else None
 
     @property
     def campaign_id(self) -> str:
-        """Whose copies they are."""
+        """The campaign's id."""
         return self.root.name.rpartition("-")[0]
 
     @property
@@ -71,45 +71,45 @@ class TrustedCopy:
 
     @property
     def launched(self) -> Path:
-        """Its existence says that nothing of the campaign is older than its copies."""
+        """A marker file: copies exist since launch, so nothing of the campaign predates them."""
         return self.root / "launched"
 
     @property
     def is_there(self) -> bool:
-        """Whether there are copies."""
+        """Return whether there are copies."""
         return self.root.is_dir()
 
     def make(self, run_dir: Path) -> None:
         """Make the folder for a run directory. Raises OSError.
 
-        Copies of earlier campaigns in the same place, and of run directories that are gone, are
-        removed.
+        Removes copies of earlier campaigns in the same place, and of run directories that no longer
+        exist.
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.root / _PLACE).write_bytes(os.fsencode(resolved(run_dir.absolute())))
         for place in self.root.parent.glob(f"*/{_PLACE}"):
             if place.parent == self.root:
                 continue
-            with contextlib.suppress(OSError):  # another launch removes it, too
+            with contextlib.suppress(OSError):  # another launch may remove it at the same time
                 same = place.parent.name.endswith(f"-{_place(run_dir)}")
                 if same or not Path(os.fsdecode(place.read_bytes())).exists():
                     shutil.rmtree(place.parent)
 
     def remove(self) -> None:
-        """Remove the copies of a campaign that came to nothing."""
+        """Remove the copies of a campaign whose launch failed."""
         shutil.rmtree(self.root, ignore_errors=True)
 
 
 class Contents:
     """Copies of files and folders by name, in one log: a campaign may have thousands of ideas.
 
-    A name stands for what was put there last. A folder is a text by each file's name.
+    The last copy of a name counts. A folder is stored as a mapping of file names to texts.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._places: dict[str, int] = {}
-        self.is_complete = path.parent.is_dir()  # nothing that was put is missing
+        self.is_complete = path.parent.is_dir()  # no copy is missing
         with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
             start = 0
             for line in file:
@@ -119,11 +119,11 @@ class Contents:
 
     @property
     def names(self) -> Collection[str]:
-        """What there are copies of."""
+        """The names that have copies."""
         return self._places.keys()
 
     def put(self, name: str, files: Mapping[str, str]) -> None:
-        """Copy files. Where there is no room, there is no copy: the campaign goes on without."""
+        """Store a copy of files. If it cannot be written, the campaign continues without it."""
         line = json.dumps({"name": name, "files": dict(files)}).encode() + b"\n"
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -132,11 +132,11 @@ class Contents:
             finally:
                 os.close(descriptor)
         except OSError:
-            self._places.pop(name, None)  # an earlier text is not this one's copy
+            self._places.pop(name, None)  # an earlier copy would be out of date
             self.is_complete = False
 
     def get(self, name: str) -> dict[str, str] | None:
-        """Return the files that were copied last under a name; None where none can be read."""
+        """Return the last copy of a name; None if it cannot be read."""
         with contextlib.suppress(OSError, ValueError, LookupError), self._path.open("rb") as file:
             file.seek(self._places[name])
             found: dict[str, str] = json.loads(file.readline())["files"]

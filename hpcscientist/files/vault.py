@@ -1,10 +1,10 @@
-"""Where labels and campaigns' keys lie: apart from everything that a candidate is told of.
+"""The private root, where labels and campaigns' keys are, apart from all paths given to candidates.
 
-Files that a candidate could reach name labels by a key, never by a path.
+Files that a candidate could read name labels by a key, never by a path.
 
-The root is HPCSCI_PATHS_PRIVATE or the user's state folder. `use_root` sets the variable where
-that was configured by file, so that workers find the same place. This is no protection from
-code that runs as the same user and searches; it only tells nobody the way.
+The root is HPCSCI_PATHS_PRIVATE or the user's state folder. If the root is configured by file,
+`use_root` sets the variable, so that workers find the same place. This does not protect from code
+that runs as the same user and searches the disk; it only discloses no path.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ _known: dict[Path, bytes] = {}
 
 
 def default_root() -> Path:
-    """The root unless something else is configured."""
+    """Return the root that is used unless another is configured."""
     state = os.environ.get("XDG_STATE_HOME") or str(expanded("~/.local/state"))
-    # The word that was used for the vault first; labels lie there on users' disks.
+    # The vault's first name: users have labels in this folder.
     return Path(state) / "hpcscientist" / "sealed"
 
 
 def use_root(root: Path) -> None:
-    """Make this process and its workers look below `root`."""
+    """Use `root` in this process and in its workers."""
     if root != default_root():
         os.environ[ROOT_VARIABLE] = str(root)
 
 
 def key_of(folder: Path) -> str:
-    """The key of a folder of labels, `DATA/SPLIT`."""
+    """Return the key of a folder of labels, `DATA/SPLIT`."""
     return f"{folder.parent.name}/{folder.name}"
 
 
 def path_of(key: str) -> Path:
-    """The folder of a key; an absolute path stands for itself."""
+    """Return the folder of a key; an absolute path is returned as it is."""
     return Path(os.environ.get(ROOT_VARIABLE) or default_root()).absolute() / key
 
 
 def told(path: Path) -> str:
-    """Name a path to whoever finds it by `path_of`: what lies below the root by its key alone."""
+    """Return the name of a path for `path_of`: its key if it is below the root, else the path."""
     root, real = resolved(path_of("")), resolved(path.absolute())
     return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)
 
 
 def make_campaign_key(campaign_id: str) -> None:
-    """Make the secret with which a campaign's workers seal their results. Raises OSError."""
+    """Create the key with which a campaign's workers sign their results. Raises OSError."""
     path = _key_file(campaign_id)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -66,42 +66,42 @@ def make_campaign_key(campaign_id: str) -> None:
 
 
 def forget_campaign_key(campaign_id: str) -> None:
-    """Remove the secret of a campaign that came to nothing."""
+    """Remove a campaign's key."""
     path = _key_file(campaign_id)
     path.unlink(missing_ok=True)
     _known.pop(path, None)
 
 
 def campaign_key(campaign_id: str) -> bytes | None:
-    """Return a campaign's secret; None if it has none. Raises OSError where that is not known."""
+    """Return a campaign's key; None if it has none. Raises OSError if that is unknown."""
     path = _key_file(campaign_id)
     if path not in _known:
         key = _read_key(path)
         if key is None:
-            return None  # not remembered: the file may come back
+            return None  # not cached: the file may come back
         _known[path] = key
     return _known[path]
 
 
 def seal(campaign_id: str, content: bytes) -> str:
-    """Return what only who has a campaign's secret can write of a content; "" where it has none.
+    """Return the signature of `content` with a campaign's key (HMAC-SHA-256); "" without a key.
 
-    Raises OSError where that is not known.
+    Raises OSError if it is unknown whether there is a key.
     """
     key = campaign_key(campaign_id)
     return "" if key is None else hmac.digest(key, content, "sha256").hex()
 
 
 def has_key(campaign_id: str) -> bool:
-    """Whether a campaign of this user has that id. Raises OSError where that is not known."""
+    """Return whether this user has a key for a campaign. Raises OSError if that is unknown."""
     plain = campaign_id.isprintable() and campaign_id not in ("", ".", "..")
     return plain and "/" not in campaign_id and campaign_key(campaign_id) is not None
 
 
 def require_campaign_key(campaign_id: str) -> None:
-    """See that a campaign that was given a secret has it. Raises RunDirectoryError, and OSError.
+    """Check that a campaign that was given a key still has it. Raises RunDirectoryError, OSError.
 
-    Without it a result that anybody wrote could not be told from one of a worker.
+    Without the key, a worker's result cannot be distinguished from a forged one.
     """
     if campaign_key(campaign_id) is None:
         raise RunDirectoryError(
@@ -115,13 +115,13 @@ def _key_file(campaign_id: str) -> Path:
 
 
 def _read_key(path: Path) -> bytes | None:
-    """Read a key; None for no file, and for one that was not written to its end."""
+    """Return the key in a file; None if the file does not exist or is incomplete."""
     for _ in range(_STALE_TRIES):
         try:
             key = path.read_bytes()
         except FileNotFoundError:
             return None
-        except OSError as error:  # NFS: the file was there when its name was looked up
+        except OSError as error:  # NFS: the file was removed between lookup and read
             if error.errno != errno.ESTALE:
                 raise
             continue

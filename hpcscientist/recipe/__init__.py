@@ -1,1 +1,1 @@
-"""Recipes: a research topic as a folder. Schema, loader, checks, and the writer of new ones."""
+"""Recipes, which are folders with a research topic: schema, loader, checks, data, new recipes."""

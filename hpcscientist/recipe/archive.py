@@ -1,10 +1,10 @@
-"""A recipe's code as one archive file, recipe.tar, with which a claim can be handed on.
+"""A recipe's code as one archive file, recipe.tar, with which a claim can be passed on.
 
 Below recipe/ it holds recipe.toml, prepare.py, score.py, reference/ and all other Python files.
-SHA256SUMS names every file of the recipe, so that its hash is known; what else lies in a recipe's
-folder may be data, and is left out. The same content is the same bytes, and whatever
-is not, byte for byte, what `pack` writes is refused: an archive from elsewhere has no links, no
-other places and nothing hidden.
+SHA256SUMS lists every file of the recipe, so that the recipe's hash can be computed. Other files of
+the folder may be data, and are left out. Equal content gives equal bytes. `read` refuses every
+archive that is not byte for byte what `pack` writes, so an archive from elsewhere cannot hold
+links, files outside of recipe/, or hidden content.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from hpcscientist.recipe.checks.files import (
     SEED_IDEAS,
 )
 
-# The one layout of an archive of plain files: names and contents, no times, no owners.
+# The only layout for an archive of plain files: names and contents, no times, no owners.
 #
-# It is what `tar` reads: a ustar header for each file, and before one whose name is long or not
-# ASCII a header that has the name alone (POSIX pax). What `encode` writes depends on no version
-# of Python. `decode` reads that layout and no other, in one pass, so that an archive from
-# elsewhere costs no more than its size.
+# `tar` can read it: each file has a ustar header, preceded by a header with only the name (POSIX
+# pax) if the name is long or not ASCII. The output of `encode` does not depend on the version of
+# Python. `decode` reads only that layout, in one pass, so that an archive from elsewhere costs no
+# more than its size.
 
 LONGEST_NAME: Final = 512  # bytes
 MOST_FILES: Final = 4096
 
 _BLOCK, _RECORD = 512, 20 * 512
 _FILE, _NAME_FOLLOWS = b"0", b"x"
-_KINDS = (_FILE, _NAME_FOLLOWS, b"1", b"2", b"3", b"4", b"5", b"6", b"7")  # the rest: no files
+_KINDS = (_FILE, _NAME_FOLLOWS, b"1", b"2", b"3", b"4", b"5", b"6", b"7")  # rest: not plain files
 _SHORT = 100  # bytes of a name in a header
 _SIZE = re.compile(rb"[0-7]{11}\0")
 _PAX_NAME = b"././@PaxHeader"
 
 
 class Unreadable(ValueError):
-    """An archive of another layout; the text says what is wrong with it, after its name."""
+    """An archive has another layout; the message completes a sentence that begins with its name."""
 
 
 def encode(contents: Iterable[tuple[str, bytes]]) -> bytes:
-    """Return the archive of files in this order, each smaller than 8 GB."""
+    """Return an archive of files in this order, each smaller than 8 GB."""
     parts: list[bytes] = []
     for name, content in contents:
         raw = name.encode()
@@ -67,8 +67,8 @@ def encode(contents: Iterable[tuple[str, bytes]]) -> bytes:
 def decode(data: bytes) -> dict[str, bytes]:
     """Return contents by name. Raises Unreadable.
 
-    Not all of a header is looked at: whoever wants to know that an archive was written by `encode`
-    writes what was found once more, and compares.
+    It does not check all of a header. To verify that `encode` wrote an archive, encode the result
+    again and compare.
     """
     found: dict[str, bytes] = {}
     at, long_name = 0, None
@@ -98,7 +98,7 @@ def decode(data: bytes) -> dict[str, bytes]:
 
 
 def _member(data: bytes, at: int, header: bytes) -> tuple[bytes, bytes, int]:
-    """Return a member's kind, its content, and where the next one begins."""
+    """Return a member's kind, its content, and the offset of the next member."""
     kind, size = header[156:157], header[124:136]
     if kind not in _KINDS or not _SIZE.fullmatch(size):
         raise Unreadable("is no archive, or damaged")
@@ -110,7 +110,7 @@ def _member(data: bytes, at: int, header: bytes) -> tuple[bytes, bytes, int]:
 
 
 def _named(record: bytes) -> str:
-    """Return the name that a header before another one gives it, where it gives that alone."""
+    """Return the name in a pax header. Raises Unreadable if it has anything else."""
     _, _, value = record.partition(b" path=")
     if len(value) - 1 > LONGEST_NAME or _record(value[:-1]) != record:
         raise Unreadable("holds more than the name of a file before it, so it is no plain file")
@@ -128,7 +128,7 @@ def _text(raw: bytes) -> str:
 
 
 def _record(name: bytes) -> bytes:
-    """The record `LENGTH path=NAME`, whose length counts its own digits."""
+    """Return the pax record `LENGTH path=NAME`, whose length includes its own digits."""
     rest = b" path=%b\n" % name
     length = len(rest) + 1
     while len(b"%d" % length) + len(rest) != length:
@@ -150,34 +150,34 @@ def _padded(content: bytes) -> bytes:
     return content + bytes(-len(content) % _BLOCK)
 
 
-LIMIT: Final = 8 * 2**20  # bytes of an archive: there is one for each claim
+LIMIT: Final = 8 * 2**20  # bytes of an archive: each claim has one
 _SUMS, _ROOT = "SHA256SUMS", "recipe"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  {_ROOT}/(.+)")
-# Told to models and people, or named by a claim itself: running it again reads none of them.
+# Texts for models and people, and files that the claim itself names: a rerun reads none of them.
 _NEVER_READ = (PLAYBOOK, PAPERS_PLAYBOOK, REVIEWS_PLAYBOOK, SEED_IDEAS)
 _NEVER_READ_SUFFIXES = (".md", ".sif", ".def")
-_DEEPEST = 32  # folders around a file
+_DEEPEST = 32  # parent folders of a file
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What an archive holds: contents of `files` by name, and `hashes` of the whole recipe."""
+    """The content of an archive: contents of `files` by name, and `hashes` of the whole recipe."""
 
     files: Mapping[str, bytes]
     hashes: Mapping[str, str]
 
     @property
     def recipe_hash(self) -> str:
-        """The hash of the recipe, what was left out included."""
+        """The hash of the recipe, including files that were left out."""
         return hash_named(self.hashes)
 
     @property
     def lacking(self) -> list[str]:
-        """The files that were left out and that prepare.py or score.py may read."""
+        """The omitted files that prepare.py or score.py may read."""
         return [name for name in sorted(self.hashes.keys() - self.files.keys()) if _may_read(name)]
 
     def write(self, folder: Path) -> None:
-        """Write the files into a folder that is not there yet. Raises OSError."""
+        """Write the files to a new folder. Raises OSError, also if it exists."""
         folder.mkdir()
         for name, content in self.files.items():
             path = folder / name
@@ -188,8 +188,8 @@ class Packed:
 def pack(folder: Path) -> tuple[bytes, str] | None:
     """Return the archive of a recipe and the recipe's hash.
 
-    None where it would be larger than `LIMIT`, or have too many files, or a name in it is too long
-    or cannot be written down as text.
+    None if it would be larger than `LIMIT` or have too many files, or if a name is too long or not
+    printable.
     """
     paths = {path.relative_to(folder).as_posix(): path for path in tree_files(folder)}
     kept = [name for name in paths if _is_code(name)]
@@ -207,7 +207,7 @@ def pack(folder: Path) -> tuple[bytes, str] | None:
 
 
 def read(data: bytes) -> Packed | str:
-    """Return what an archive holds, or what is wrong with it."""
+    """Return the content of an archive, or an error message."""
     if len(data) > LIMIT:
         return f"has {len(data)} bytes, and {LIMIT} at most are written"
     try:
@@ -247,9 +247,9 @@ def _is_hidden(path: PurePosixPath) -> bool:
 
 
 def _misplaced(names: Collection[str]) -> bool:
-    """Whether some name leads elsewhere, is no line of text, or goes through another's file."""
-    # Without its slashes, what goes through a file comes right after it: a stranger's names are
-    # as many and as deep as they like.
+    """Return whether a name leads outside, is not printable, or has a file as a parent folder."""
+    # With NUL for each slash, names below a file sort directly after it. So one pass suffices,
+    # however many and deep the names of an archive from elsewhere are.
     parted = sorted(name.replace("/", "\0") for name in names if name.isprintable())
     return any(after.startswith(f"{name}\0") for name, after in pairwise(parted)) or any(
         not _is_placed(name) for name in names
@@ -264,7 +264,7 @@ def _is_placed(name: str) -> bool:
 
 
 def _encode(files: Mapping[str, bytes], hashes: Mapping[str, str]) -> bytes:
-    """The one way to write it down: in the order of names, without times and owners."""
+    """Return the archive's only valid form: in the order of names, without times and owners."""
     sums = "".join(f"{hashes[name]}  {_ROOT}/{name}\n" for name in sorted(hashes))
     contents = [(_SUMS, sums.encode()), *((f"{_ROOT}/{n}", files[n]) for n in sorted(files))]
     return encode(contents)

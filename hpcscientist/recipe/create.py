@@ -1,4 +1,4 @@
-"""Writes a small complete recipe that runs, for people to start from."""
+"""Writes a small, complete recipe that runs, as a starting point for people."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def _write(template: Traversable, target: Path, recipe: Path) -> None:
 
 
 def _as_word(path: Path) -> str:
-    """Return a path as a shell takes it for a recipe's folder, and for no name or option."""
+    """Return a quoted path that `hpcsci` reads as a folder, not as a recipe's name or an option."""
     return shlex.quote(str(path) if os.sep in str(path) else f".{os.sep}{path}")

@@ -1,14 +1,13 @@
 """Prepares a recipe's data once, and keeps labels in a tree apart from the inputs.
 
-prepare.py writes public/ and private/ into a staging folder below the private root. From
-there the inputs are linked into one view a split (KEY/validation and KEY/test below the data
-root, each with train/ and the split's own folder), and the labels move to KEY below the
-private root, which only the user may enter. KEY names the recipe and the content of its
-prepare.py, and of the files that the user gave. What is reused is hashed first: data that changed
-on disk are refused.
+prepare.py writes public/ and private/ into a staging folder below the private root. The inputs are
+then linked into one view per split (KEY/validation and KEY/test below the data root, each with
+train/ and the split's own folder). The labels move to KEY below the private root, which only the
+user may enter. KEY contains the recipe's name and hashes of its prepare.py and of the user's files.
+Existing data are hashed before they are reused, and refused if they changed on disk.
 
-Without a sandbox a candidate of the same user can still look for the labels elsewhere; this
-module only makes sure that they are below no path that a candidate is given.
+Without a sandbox, a candidate runs as the same user and can still search for the labels. This
+module only ensures that they are below no path that a candidate is given.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
 from hpcscientist.system.parent_death import tied
 
-_MANIFEST = "manifest.json"  # written last, below the private root: the data are complete
+_MANIFEST = "manifest.json"  # written last, below the private root: then the data are complete
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedData:
-    """Where the data of a recipe lie. A candidate is told its split's view and no more."""
+    """The folders of a recipe's data by split. A candidate is only given its split's view."""
 
     views: dict[Split, Path]
     labels: dict[Split, Path]
@@ -48,12 +47,11 @@ class PreparedData:
 def prepare(
     recipe: Recipe, data_root: Path, private_root: Path, given: Path | None = None
 ) -> PreparedData:
-    """Run the recipe's prepare.py unless its data are there already, and return them.
+    """Run the recipe's prepare.py unless its data exist already, and return the data.
 
-    `given` is the user's folder of files that it reads. Raises UsageError where these are not those
-    that the recipe lists, RecipeError where prepare.py fails or its output misses something,
-    ConfigError
-    where the roots contain one another, cannot be written, or hold data that changed, and
+    `given` is the user's folder of files that it reads. Raises UsageError if these are not the
+    files that the recipe lists, RecipeError if prepare.py fails or its output is incomplete,
+    ConfigError if the roots contain one another, cannot be written, or hold data that changed, and
     DiskFull.
     """
     data_root, private_root = resolved(data_root), resolved(private_root)
@@ -86,7 +84,7 @@ def prepare(
 
 
 def _key_of(recipe: Recipe, given: Path | None) -> str:
-    """Return what the user's files add to the key. Raises UsageError."""
+    """Return the key's suffix for the user's files. Raises UsageError."""
     name, data = recipe.spec.name, recipe.spec.data
     if given is None:
         if data is not None and data.required:
@@ -104,9 +102,9 @@ def _key_of(recipe: Recipe, given: Path | None) -> str:
 
 
 def is_intact(view: Path, labels: Path, data_hash: str) -> bool:
-    """Whether prepared data are as they were; `view` and `labels` are those of any one split.
+    """Return whether prepared data are unchanged; `view` and `labels` are those of any one split.
 
-    Reads everything. Data that cannot be read are not intact.
+    It reads all data. Data that cannot be read are not intact.
     """
     try:
         return _hash(view.parent, labels.parent) == data_hash
@@ -115,7 +113,7 @@ def is_intact(view: Path, labels: Path, data_hash: str) -> bool:
 
 
 def _recorded_hash(public: Path, private: Path) -> str | None:
-    """Return the hash of complete data, None where there are none. Raises ConfigError."""
+    """Return the hash of complete data; None if there are none. Raises ConfigError if changed."""
     try:
         recorded = str(json.loads((private / _MANIFEST).read_bytes())["data_hash"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -150,9 +148,9 @@ def _build(recipe: Recipe, public: Path, private: Path, given: Path | None) -> s
         write_json(labels / _MANIFEST, manifest)
         view.chmod(0o755)
         labels.chmod(0o700)
-        settled = _recorded_hash(public, private)  # by another process, meanwhile
+        settled = _recorded_hash(public, private)  # another process may have made them meanwhile
         if settled is None:
-            # The manifest arrives last, with the labels: before that, nothing is ready.
+            # The manifest moves last, with the labels: until then, the data count as missing.
             _place(view, public)
             _place(labels, private)
             settled = _recorded_hash(public, private)
@@ -182,7 +180,7 @@ def _run(recipe: Recipe, out: Path, given: Path | None) -> None:
 
 
 def _verify(recipe: Recipe, made: Path) -> None:
-    """Refuse output that misses a part, links elsewhere, or shows labels to candidates."""
+    """Raise RecipeError for output that lacks a part, has links, or shows labels to candidates."""
     wanted = ["public/train"]
     wanted += [f"{side}/{split.value}" for side in ("public", "private") for split in Split]
     for part in wanted:
@@ -204,11 +202,11 @@ def _verify(recipe: Recipe, made: Path) -> None:
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """Show the files of one folder in another: hard links, copies where links fail."""
+    """Hard-link the files of one folder into another; copy them if links fail."""
     for path in tree_files(source):
         shown = target / path.relative_to(source)
         shown.parent.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o444)  # a candidate that writes by mistake fails instead of changing data
+        path.chmod(0o444)  # a candidate that writes there by mistake gets an error
         try:
             shown.hardlink_to(path)
         except OSError as error:
@@ -219,7 +217,7 @@ def _link_tree(source: Path, target: Path) -> None:
 
 
 def _place(made: Path, target: Path) -> None:
-    """Rename a folder into place, over what an interrupted preparation left there."""
+    """Rename a folder into place, and replace what an interrupted preparation left there."""
     try:
         made.rename(target)
     except OSError as error:

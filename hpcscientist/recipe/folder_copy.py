@@ -1,4 +1,4 @@
-"""A trusted copy of a folder, by the hash of its content: all campaigns with that share one."""
+"""A trusted copy of a folder, by its content's hash: campaigns with equal content share it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FILES, _HASHES = "files", "hashes.json"
 
 @dataclass(frozen=True, slots=True)
 class FolderCopy:
-    """The copy of `shown`, in `place`; `known` is how the hash of its content begins.
+    """The copy of `shown`, in `place`; the hash of its content begins with `known`.
 
-    No folder of more than `most` bytes is copied or read. The copy may lack `may_lack` of its
-    files.
+    Folders of more than `most` bytes are neither copied nor read. The copy may lack up to
+    `may_lack` files.
     """
 
     shown: Path
@@ -38,7 +38,7 @@ class FolderCopy:
         return self.place / _FILES
 
     def keep(self, left_out: Collection[str] = ()) -> None:
-        """Copy the folder if it is the known one, but for some files, unless there is a copy.
+        """Copy the folder without the files `left_out`, if it has the known hash and no copy yet.
 
         Raises OSError.
         """
@@ -51,20 +51,20 @@ class FolderCopy:
             hashes = hash_files(self.shown)
             _copy(self.shown, made / _FILES, hashes.keys() - set(left_out))
             write_json(made / _HASHES, hashes)
-            shutil.rmtree(self.place, ignore_errors=True)  # half of one, after a power cut
+            shutil.rmtree(self.place, ignore_errors=True)  # an incomplete one, after a power cut
             made.rename(self.place)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
 
     def kept(self) -> dict[str, str]:
-        """Return the files of the copy with their hashes; {} where it is not whole. Reads all."""
+        """Return the copy's files with their hashes; {} if it is incomplete. Reads all of it."""
         known, found = self._hashes(), hash_files(self.files)
         whole = found.items() <= known.items() and len(known) - len(found) <= self.may_lack
         return found if whole else {}
 
     def is_shown_whole(self) -> bool:
-        """Whether the folder itself is the known one. Reads all of it, unless it is too large."""
+        """Return whether the folder has the known hash. Reads all of it, unless it is too large."""
         try:
             size = sum(path.stat().st_size for path in tree_files(self.shown))
             return size <= self.most and hash_named(hash_files(self.shown)).startswith(self.known)
@@ -72,9 +72,9 @@ class FolderCopy:
             return False
 
     def changed(self) -> list[str]:
-        """Return the files of the folder that are not the copy's, by name; none without a copy.
+        """Return the names of files that differ between the folder and its copy; [] without a copy.
 
-        What was left out of the copy is not looked at.
+        Files that were left out of the copy are not compared.
         """
         ours = self.kept()
         if not ours or self.is_shown_whole():
@@ -82,18 +82,18 @@ class FolderCopy:
         theirs: dict[str, str] = {}
         for path in tree_files(self.shown):
             name = path.relative_to(self.shown).as_posix()
-            # A file of another size is another file, and may be endless.
+            # A file of another size differs; do not read it, since it may be endless.
             alike = name in ours and path.stat().st_size == (self.files / name).stat().st_size
             theirs[name] = ""
-            with contextlib.suppress(OSError):  # it may not be read any more
+            with contextlib.suppress(OSError):  # it may be unreadable now
                 theirs[name] = hash_file(path) if alike else ""
         names = {*ours, *theirs} - (self._hashes().keys() - ours.keys())
         return sorted(name for name in names if ours.get(name) != theirs.get(name))
 
     def restore(self, names: Iterable[str]) -> None:
-        """Have files of the folder be the copy's again, or gone where it has none.
+        """Restore files of the folder from the copy; remove those that the copy does not have.
 
-        Each is replaced as a whole: others may read the folder meanwhile. Raises OSError.
+        Each file is replaced atomically, as others may read the folder meanwhile. Raises OSError.
         """
         kept = self.kept()
         for name in names:
@@ -106,7 +106,7 @@ class FolderCopy:
                 path.unlink(missing_ok=True)
 
     def _hashes(self) -> dict[str, str]:
-        """All files of the known folder; {} where no copy tells."""
+        """Return the hashes of all files of the known folder; {} without a valid copy."""
         with contextlib.suppress(OSError, ValueError):
             hashes: dict[str, str] = json.loads(read_regular(self.place / _HASHES))
             if hash_named(hashes).startswith(self.known):
@@ -115,7 +115,7 @@ class FolderCopy:
 
 
 def _make_way(root: Path, path: Path) -> None:
-    """Have nothing keep a file from being written that candidates put or changed there."""
+    """Remove or repair whatever a candidate left at or above `path` that prevents a write."""
     inner = (folder for folder in reversed(path.parents) if folder.is_relative_to(root))
     for folder in inner:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):

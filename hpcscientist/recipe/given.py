@@ -1,8 +1,8 @@
-"""The files that a user gives by `--data FOLDER`: those that the recipe lists, and no others.
+"""The files that a user gives by `--data FOLDER`, checked against the recipe's list.
 
-The list is what `sha256sum`, `sha1sum` or `md5sum` write, a line a file: the sum, two spaces and
-the name below the folder. A sum `-` takes any content, for data of which nobody publishes a sum.
-Lines that begin with # are for people.
+The list has the format of `sha256sum`, `sha1sum` or `md5sum`, one line per file: the checksum, two
+spaces and the name below the folder. The checksum `-` accepts any content, for data without a
+published checksum. Lines that begin with # are comments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KINDS = {32: "md5", 40: "sha1", 64: "sha256"}
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file that the recipe wants; `checksum` is "-" where any content will do."""
+    """A file that the recipe needs; `checksum` is "-" if any content is accepted."""
 
     line: int
     name: str
@@ -31,7 +31,7 @@ class Listed:
 
 
 def read_list(path: Path) -> list[Listed]:
-    """Return the files of a list. Raises RecipeError with the line that is wrong."""
+    """Return the files of a list. Raises RecipeError with the number of an invalid line."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -53,9 +53,9 @@ def read_list(path: Path) -> list[Listed]:
 
 
 def content_of(folder: Path, wanted: list[Listed]) -> str:
-    """Return a hash of the listed files in the user's folder, after all sums were compared.
+    """Return a hash of the listed files in the user's folder, after checking their checksums.
 
-    Reads all of them. Raises UsageError for the first that is missing or another file.
+    It reads all of them. Raises UsageError for the first that is missing or differs.
     """
     return hash_named(dict(_sums(folder, wanted)))
 
@@ -82,7 +82,7 @@ def _sums(folder: Path, wanted: list[Listed]) -> Iterator[tuple[str, str]]:
 
 
 def _digests(path: Path, kinds: set[str]) -> dict[str, str]:
-    """Return several digests of a file, read once. Raises OSError."""
+    """Return several digests of a file, reading it once. Raises OSError."""
     digests = {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds}
     with open_regular(path) as file:
         while block := file.read(1 << 20):

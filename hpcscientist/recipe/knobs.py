@@ -1,8 +1,8 @@
-"""Knobs: module-level constants of the reference code, read and set by their positions.
+"""Knobs: module-level constants of the reference code, read and set by position in the source.
 
-A constant is `NAME = literal` or `NAME: type = literal` at module level, with a number, a
-string or a boolean as its literal. The source is never executed, and setting a constant
-leaves every other character of the source as it is, comments included.
+A constant is `NAME = literal` or `NAME: type = literal` at module level, where the literal is a
+number, a string or a boolean. The source is never executed. Setting a constant changes no other
+character of the source, comments included.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from hpcscientist.records.idea import KnobValue
 
 
 def constants(source: str) -> dict[str, tuple[int, KnobValue]]:
-    """Return each module-level constant's line, from 1, and value.
+    """Return the line, from 1, and the value of each module-level constant.
 
-    Raises RecipeError, with the line, where the source is not valid Python.
+    Raises RecipeError, with the line, if the source is not valid Python.
     """
     return {name: (node.lineno, value) for name, node, value in _assignments(source)}
 
 
 def set_constants(source: str, values: Mapping[str, KnobValue]) -> str:
-    """Return the source with constants set. Raises RecipeError where one is missing."""
+    """Return the source with constants set. Raises RecipeError if one is missing."""
     found = [(n, node) for n, node, _ in _assignments(source) if n in values]
     missing = sorted(set(values) - {name for name, _ in found})
     if missing:
@@ -36,7 +36,7 @@ def set_constants(source: str, values: Mapping[str, KnobValue]) -> str:
     data = source.encode()
     starts = _line_starts(data)
     for name, node in sorted(found, key=lambda item: (item[1].lineno, item[1].col_offset))[::-1]:
-        # Columns count UTF-8 bytes; from the end backwards, so that positions stay true.
+        # Columns count UTF-8 bytes. Go backwards, so that earlier positions stay valid.
         begin = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         data = data[:begin] + _literal(name, values[name]).encode() + data[end:]
@@ -44,7 +44,7 @@ def set_constants(source: str, values: Mapping[str, KnobValue]) -> str:
 
 
 def misfit(knob: Knob, value: KnobValue) -> str | None:
-    """Return why a value does not fit a knob, or None where it does."""
+    """Return why a value does not fit a knob; None if it does."""
     if knob.type == "choice":
         if any(type(c) is type(value) and c == value for c in knob.choices):
             return None
@@ -61,10 +61,9 @@ def misfit(knob: Knob, value: KnobValue) -> str | None:
 def only_settings(
     reference: Mapping[str, str], files: Mapping[str, str], knobs: Sequence[Knob]
 ) -> dict[str, KnobValue]:
-    """Return the knobs by whose values alone some files differ from the reference, with these.
+    """Return the knobs that files set differently from the reference, if nothing else differs.
 
-    {} where anything else differs as well, or nothing does. Comments, docstrings and layout do
-    not count.
+    {} if anything else differs, or nothing does. Comments, docstrings and layout do not count.
     """
     if files.keys() != reference.keys():
         return {}
@@ -86,7 +85,7 @@ def only_settings(
 
 
 def _program(source: str) -> str:
-    """Return what a source does, as a text that is equal for sources that do the same."""
+    """Return a source's syntax tree as text, without docstrings, for comparison."""
     tree = parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -116,9 +115,9 @@ def _assignments(source: str) -> list[tuple[str, ast.expr, KnobValue]]:
 
 
 def parse(source: str, here: bool = False) -> ast.Module:
-    """Parse a file's text; of one for a newer Python, what this one reads, unless it runs `here`.
+    """Parse a source. Of one for a newer Python, parse the readable part, unless `here`.
 
-    Raises RecipeError with the line where it is not Python.
+    `here`: the source runs with this Python. Raises RecipeError, with the line, if it is invalid.
     """
     try:
         return syntax_tree(source)
@@ -128,12 +127,12 @@ def parse(source: str, here: bool = False) -> ast.Module:
         raise RecipeError(f"not valid Python: {error.msg}", line=error.lineno) from None
     except ValueError as error:  # null bytes
         raise RecipeError(f"not valid Python: {error}") from None
-    except (RecursionError, MemoryError):  # so Python says it, the latter of its parser's stack
+    except (RecursionError, MemoryError):  # the latter: its parser's stack overflowed
         raise RecipeError("not valid Python: nested too deeply") from None
 
 
 def _line_starts(data: bytes) -> list[int]:
-    """Return where each line begins, by Python's own line ends (LF, CRLF, CR)."""
+    """Return the offset of each line, by Python's line ends (LF, CRLF, CR)."""
     starts = [0]
     for i, byte in enumerate(data):
         if byte == 0x0A or (byte == 0x0D and data[i + 1 : i + 2] != b"\n"):

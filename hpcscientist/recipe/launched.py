@@ -1,9 +1,9 @@
-"""The recipe and the data that a campaign was launched with, from copies that candidates are not
-led to.
+"""The recipe and data with which a campaign was launched, read from trusted copies.
 
-A recipe's copy lacks its container image, which may be large and is never read from there. Of data
-there is a copy where they are small, for campaigns without a sandbox: all of their candidates read
-one folder, which each of them can change. Labels lie where the copies do, and need none.
+No path given to candidates leads to the copies. A recipe's copy omits its container image, which
+may be large and is never read from there. Small data are copied for campaigns without a sandbox:
+all of their candidates read one folder, and each of them can change it. Labels are in the same
+place as the copies, and need none.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ LARGEST_DATA = 64 * 2**20  # bytes: the copies may lie in a home folder
 
 @dataclass(frozen=True, slots=True)
 class LaunchedRecipe:
-    """A recipe by its hash. `shown` is the run directory's, which counts where there is no copy."""
+    """A recipe by its hash. `shown`, the run directory's recipe, counts if there is no copy."""
 
     shown: Path
     recipe_hash: str
 
     @property
     def copy(self) -> FolderCopy:
-        """The trusted copy, which need not be there."""
+        """The trusted copy, which may not exist."""
         return FolderCopy(
             self.shown, copy_of("recipes", self.recipe_hash), self.recipe_hash, LARGEST, may_lack=1
         )
 
     def keep(self) -> None:
-        """Copy the run directory's recipe, if it is that of the launch, unless there is a copy.
+        """Copy the run directory's recipe, if it has the launch's hash and no copy yet.
 
         Raises OSError.
         """
@@ -46,7 +46,7 @@ class LaunchedRecipe:
         self.copy.keep(left_out=[PurePosixPath(image).as_posix()])
 
     def load(self) -> Recipe:
-        """Return the recipe. Raises RunDirectoryError where it is not there as it was launched."""
+        """Return the recipe. Raises RunDirectoryError if it differs from the launched one."""
         if self.copy.kept():
             return load(self.copy.files)
         if self.copy.is_shown_whole():
@@ -57,6 +57,6 @@ class LaunchedRecipe:
 
 
 def data_copy(view: Path, data_hash: str) -> FolderCopy:
-    """The trusted copy of prepared data, which need not be there; `view` is that of any split."""
-    known = data_hash.partition("-")[0]  # what follows are hashes of labels
+    """Return the trusted copy of prepared data, which may not exist; `view` is any split's."""
+    known = data_hash.partition("-")[0]  # the rest are hashes of labels
     return FolderCopy(view.parent, copy_of("data", known), known, LARGEST_DATA)

@@ -1,4 +1,4 @@
-"""Finds recipes by name or folder and loads them."""
+"""Finds recipes by name or folder, loads them, and copies them for a campaign."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hpcscientist.recipe.checks.tree import as_error, copy_tree
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import Proposal
 
-# The recipes that come with the package; others in the same folder are somebody's own.
+# The recipes that come with the package; others in the same folder are users' own.
 SHIPPED = frozenset(
     {
         "char-lm",
@@ -50,7 +50,7 @@ SHIPPED = frozenset(
 
 @dataclass(frozen=True)
 class Recipe:
-    """A loaded recipe. `reference` maps the name of every reference file to its text."""
+    """A loaded recipe. `reference` maps each reference file's name to its text."""
 
     folder: Path
     spec: RecipeSpec
@@ -65,28 +65,28 @@ class Recipe:
 
     @property
     def prepare(self) -> Path:
-        """The script that makes or finds the data."""
+        """The script that prepares the data."""
         return self.folder / PREPARE
 
     @property
     def image(self) -> str | None:
-        """The container image, as an absolute path; a relative one is beside recipe.toml."""
+        """The container image as an absolute path; relative paths start at recipe.toml's folder."""
         given = self.spec.image
         return str((self.folder / given).absolute()) if given else None
 
     @cached_property
     def scorer_hash(self) -> str:
-        """The hash of the scorer, as it was when first asked for."""
+        """The scorer's hash when this was first accessed."""
         return hash_file(self.scorer)
 
     @property
     def reference_hash(self) -> str:
-        """The hash of the reference code as it was loaded."""
+        """The hash of the reference code as loaded."""
         return hash_texts(self.reference)
 
     @cached_property
     def recipe_hash(self) -> str:
-        """The hash of all files of the recipe, as they were when first asked for."""
+        """The hash of all files of the recipe when this was first accessed."""
         return hash_tree(self.folder)
 
 
@@ -98,10 +98,10 @@ def shipped_folder() -> Path:
 
 
 def is_shipped(path: Path) -> bool:
-    """Say whether a recipe is one that came with the package, to the letter.
+    """Return whether a recipe is an unchanged recipe of the package.
 
-    By content, not by place: a clone's ./recipes holds a copy, and people add their own
-    recipes beside it.
+    Its content decides, not its folder: a clone's ./recipes holds copies, and people add their own
+    recipes there.
     """
     if path.name not in SHIPPED:
         return False
@@ -110,7 +110,7 @@ def is_shipped(path: Path) -> bool:
 
 
 def available() -> list[Path]:
-    """Return the recipes of ./recipes and those shipped, by name; the former hide the latter."""
+    """Return the folders of recipes, sorted by name; ./recipes hides shipped ones of equal name."""
     found: dict[str, Path] = {}
     for root in (Path("recipes"), shipped_folder()):
         for file in sorted(root.glob(f"*/{RECIPE_FILE}")):
@@ -121,8 +121,8 @@ def available() -> list[Path]:
 def find(name_or_path: str) -> Path:
     """Return a recipe's folder.
 
-    A folder where the text is a path or names a folder with a recipe.toml; else the recipe
-    of that name in ./recipes or among those shipped. Raises RecipeError with the nearest name.
+    If the text is a path, or names a folder with a recipe.toml, return that folder. Else return the
+    recipe of that name in ./recipes or in the package. Raises RecipeError with the nearest name.
     """
     path = expanded(name_or_path)
     is_path = os.sep in name_or_path
@@ -142,11 +142,10 @@ def find(name_or_path: str) -> Path:
 
 
 def copy(origin: Path, target: Path, setup: str = "") -> None:
-    """Copy a recipe's folder to where there is none yet, as a campaign keeps it.
+    """Copy a recipe's folder to a new folder, as a campaign stores it.
 
-    The copy's recipe.toml and entry script say what `setup` says, so that nobody who reads them
-    has to know of it.
-    Raises RecipeError for what cannot be copied, and OSError.
+    `setup` is applied to the copy's recipe.toml, entry script and prepare.py, so that their readers
+    need not know of it. Raises RecipeError for what cannot be copied, and OSError.
     """
     spec = read_document(origin / RECIPE_FILE, setup)
     if setup and isinstance(spec, list):
@@ -165,10 +164,10 @@ def copy(origin: Path, target: Path, setup: str = "") -> None:
 
 
 def load(path: Path, setup: str = "") -> Recipe:
-    """Load the recipe in a folder, as `setup` has it.
+    """Load the recipe in a folder, with a setup applied ("": none).
 
-    Raises RecipeError, with file and line, for the first thing that rules out a campaign;
-    `hpcsci recipe check` names all of them.
+    Raises RecipeError, with file and line, for the first problem that prevents a campaign;
+    `hpcsci recipe check` reports all of them.
     """
     folder = path.resolve()
     spec = read_document(folder / RECIPE_FILE, setup)

@@ -1,4 +1,4 @@
-"""A recipe's folder that is there whole, or not at all."""
+"""Creates a recipe's folder completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hpcscientist.errors import RecipeError
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Give a folder to write a recipe to, which becomes `target` once that has gone well.
+    """Yield a temporary folder for a recipe, and rename it to `target` when the body has succeeded.
 
-    Raises RecipeError where there is a target already, or none can be written; nothing is left
-    then, and nothing where the body raises.
+    Raises RecipeError if `target` exists or cannot be written. Then, and if the body raises, it
+    leaves nothing behind.
     """
     if target.exists() or target.is_symlink():
         raise RecipeError(f"{target} exists already; choose another name or remove it")

@@ -1,7 +1,7 @@
-"""Which packages a trial can import: what the recipe's reference code imports, and no more.
+"""Which packages a trial can import: those that the recipe's reference code imports.
 
-Nothing else is known of a trial's environment: the reference runs there, and nothing can be
-installed. What a package cannot be imported without is there with it.
+Nothing else is known of a trial's environment: the reference code runs there, and nothing can be
+installed. The hard dependencies of these packages are available too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from hpcscientist.files.python_source import UNREADABLE, is_newer, syntax_tree
 
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([^\W\d]\w*)", re.MULTILINE)
-# What packages are called where they are installed, if not as where they are imported.
+# Distribution name -> import name, where they differ.
 _IMPORTED_AS = {
     "scikit-learn": "sklearn",
     "opencv-python": "cv2",
@@ -23,7 +23,7 @@ _IMPORTED_AS = {
     "pyyaml": "yaml",
     "pytorch": "torch",
 }
-# What each of these imports itself, always: their hard requirements, of every version in use.
+# Import name -> hard dependencies that every version in use imports.
 _BRINGS = {
     "cv2": ("numpy",),
     "datasets": ("huggingface_hub", "numpy", "pandas", "pyarrow", "requests", "tqdm", "yaml"),
@@ -53,8 +53,8 @@ _BRINGS = {
 def imported(reference: Mapping[str, str]) -> tuple[str, ...]:
     """Return the packages that Python files import, sorted.
 
-    Neither those of the standard library nor the files themselves are among them, and a file
-    that does not parse imports nothing.
+    Modules of the standard library and the files themselves are excluded. Files that are not valid
+    Python count as importing nothing.
     """
     own = {part for name in reference for part in PurePosixPath(name).with_suffix("").parts}
     found = {
@@ -64,9 +64,9 @@ def imported(reference: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def available(reference: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the packages that are there where a reference runs, sorted.
+    """Return the packages that are available where a reference runs, sorted.
 
-    These are those that it imports, and what they cannot be imported without.
+    These are the packages that it imports, and their hard dependencies.
     """
     found: set[str] = set()
     waiting = list(imported(reference))
@@ -79,9 +79,9 @@ def available(reference: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def importable(package: str, there: Iterable[str]) -> bool:
-    """Say whether a package is among those there or in the standard library.
+    """Return whether a package is in `there` or in the standard library.
 
-    Case, and the names under which a few packages are installed, do not matter.
+    It ignores case, and also accepts the distribution names of some packages.
     """
     known = {name.casefold() for name in (*there, *sys.stdlib_module_names)}
     plain = package.casefold()
@@ -92,7 +92,7 @@ def _imports(text: str) -> Iterable[str]:
     try:
         tree = syntax_tree(text)
     except UNREADABLE:
-        if is_newer(text):  # than this Python: a line too many costs less than one too few
+        if is_newer(text):  # than this Python: an import too many costs less than one too few
             yield from _IMPORT.findall(text)
         return
     for node in ast.walk(tree):

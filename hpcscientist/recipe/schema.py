@@ -1,4 +1,4 @@
-"""The schema of recipe.toml, contract 2. Docs of each field are in recipes/README.md."""
+"""The schema of recipe.toml, contract 2. recipes/README.md documents each field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpcscientist.records.trial import (
 )
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
-_PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}|\.\.)"  # of more no file system makes a name
+_PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}|\.\.)"  # no file system allows longer names
 FileName = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
 
 
@@ -29,7 +29,7 @@ ConstantName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 
 
 class Topic(Record):
-    """What is researched, in words. `attributes` are the task attributes of Dolphin 3.1."""
+    """The research topic, in words. `attributes` are the task attributes of Dolphin 3.1."""
 
     title: str
     description: str
@@ -39,21 +39,21 @@ class Topic(Record):
 
 
 class BudgetSpec(Record):
-    """What one trial may spend: wall-clock seconds of run time, queueing left out."""
+    """The budget of one trial: wall-clock seconds of run time, without queueing."""
 
     seconds: float = Field(gt=0, le=30 * 86_400)
 
 
 class StepSpec(BudgetSpec):
-    """A budget between the pilot's and the full one; `name` is what the entry script is told."""
+    """A budget between the pilot's and the full one; the entry script is given its `name`."""
 
     name: StepName
 
 
 class Budgets(Record):
-    """The pilot's and the full budget, and the steps between them, from the least to the most.
+    """The pilot's and the full budget, and the steps between them, in ascending order.
 
-    Without steps the pilot's budget may be any; with them budgets grow from each to the next.
+    Without steps, the pilot's budget may have any size; with steps, each budget exceeds the last.
     """
 
     pilot: BudgetSpec
@@ -62,24 +62,24 @@ class Budgets(Record):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the entry script may be told, from the least budget to the full one."""
+        """The names of budgets that the entry script may be given, in ascending order."""
         return (Budget.PILOT.value, *(step.name for step in self.steps), Budget.FULL.value)
 
     def seconds(self, name: str) -> float:
-        """Return the run time of a budget. Raises KeyError for a name that is none."""
+        """Return the run time of a budget. Raises KeyError for an unknown name."""
         given: tuple[BudgetSpec, ...] = (self.pilot, *self.steps, self.full)
         return dict(zip(self.names, given, strict=True))[name].seconds
 
     @model_validator(mode="after")
     def _steps_lead_up(self) -> Budgets:
         for index, key, message in self._out_of_order():
-            # `at` tells where in the table it is, so that the file's line can be named.
+            # `at` is the place within the table, from which the file's line is found.
             at = ("steps", index, key)
             raise PydanticCustomError("budget_steps", "{message}", {"message": message, "at": at})
         return self
 
     def _out_of_order(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the index of a step, the key that is wrong, and how it is fixed."""
+        """Yield the index of a step, the invalid key, and how to fix it."""
         for index, step in enumerate(self.steps):
             if self.names.index(step.name) <= index:
                 yield index, "name", f"{step.name!r} is named before; give the step another name"
@@ -96,10 +96,10 @@ class Budgets(Record):
 
 
 class Resources(Record):
-    """What one trial needs.
+    """The resources that one trial needs.
 
-    `gpu_type` is a site's word for a kind of GPU, such as `a100`, and `gpu_memory_mb` the memory
-    that each of them must have; "" and 0: any.
+    `gpu_type` is a site's name for a kind of GPU, such as `a100`; `gpu_memory_mb` is the memory
+    that each GPU must have; "" and 0: any.
     """
 
     cpus: int = Field(default=1, ge=1, le=4096)
@@ -117,10 +117,10 @@ class Resources(Record):
 
 
 class DataSpec(Record):
-    """Files that the user gives by `--data FOLDER`, for no package carries them.
+    """Files that the user gives by `--data FOLDER`, because no package includes them.
 
-    `files` is a list beside recipe.toml, as `sha256sum` writes it; see `recipe.given`. Without
-    `required`, prepare.py makes or finds smaller data where no folder is given.
+    `files` names a list beside recipe.toml, in the format of `sha256sum`; see `recipe.given`.
+    Without `required`, prepare.py makes or finds smaller data if no folder is given.
     """
 
     files: FileName
@@ -130,10 +130,10 @@ class DataSpec(Record):
 
 
 class ScorerSpec(Record):
-    """What one run of score.py may use: it is trusted, and bounded all the same.
+    """The input and the limits of score.py, which is trusted but bounded all the same.
 
-    `kind` says what it is given: `predictions` for inputs whose labels it alone sees, or numbers
-    that the candidate computed (`self-reported`). Of the latter nothing is confirmed or claimed.
+    `kind` says what it scores: `predictions` for inputs whose labels only it sees, or numbers that
+    the candidate computed (`self-reported`), which are never confirmed or claimed.
     """
 
     kind: Literal["predictions", "self-reported"] = "predictions"
@@ -165,14 +165,14 @@ class Knob(Record):
 
 
 class Published(Record):
-    """The published number the baseline should come near, and where it is from."""
+    """The published value that the baseline should approach, and its source."""
 
     value: float
     source: str
 
 
 class RecipeSpec(Record):
-    """recipe.toml. The first metric is the primary one: findings are about it."""
+    """recipe.toml. The first metric is the primary one, on which findings are based."""
 
     name: Name
     version: int = Field(default=1, ge=1)
@@ -190,21 +190,21 @@ class RecipeSpec(Record):
     published: Published | None = None
     data: DataSpec | None = None
     knobs: tuple[Knob, ...] = ()
-    # Values instead of those that stand in the entry script, and in prepare.py.
+    # Values that replace those in the entry script, and in prepare.py.
     constants: dict[ConstantName, KnobValue] = Field(default_factory=dict)
     prepare: dict[ConstantName, KnobValue] = Field(default_factory=dict)
-    # Other sizes of the same research: what each says replaces what the recipe says.
+    # Variants of other sizes: their values replace the recipe's.
     setups: dict[StepName, dict[str, Any]] = Field(default_factory=dict)
-    setup: StepName | None = None  # which of them this is, in a campaign's copy
+    setup: StepName | None = None  # the applied setup, in a campaign's copy
 
     @property
     def primary(self) -> MetricSpec:
-        """The metric that decides."""
+        """The primary metric."""
         return self.metrics[0]
 
     @property
     def objective(self) -> Objective:
-        """What counts as an improvement."""
+        """The definition of an improvement."""
         bounded = tuple(metric for metric in self.metrics if metric.tolerance is not None)
         return Objective(primary=self.primary, tolerances=bounded)
 

@@ -1,7 +1,7 @@
-"""Folders in which data are prepared: beside their place, named after who prepares them.
+"""Temporary folders for preparing data: beside their destination, named after host and process.
 
-A preparation that is killed leaves them; whoever prepares data next, resumes or cancels a campaign
-removes those whose owner is dead.
+A killed process leaves its folders behind. The next process that prepares data, or resumes or
+cancels a campaign, removes those whose owner is dead.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hpcscientist.files.lock import started_at
 
 
 def make(target: Path) -> Path:
-    """Make an empty folder beside a folder that is to come. Raises OSError."""
+    """Make an empty folder beside the future folder `target`. Raises OSError."""
     prefix = f".{target.name}.{_here()}.{os.getpid()}.{started_at(os.getpid())}."
     return Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
 
 
 def clear(*roots: Path) -> None:
-    """Remove what preparations on this host left below these folders that are no more.
+    """Remove the temporary folders in these folders whose process on this host is dead.
 
-    A folder that cannot be looked into stays as it is: whoever needs it will say why it cannot.
+    A folder that cannot be read is skipped: code that needs it will report the error.
     """
     for root in roots:
         with contextlib.suppress(OSError):
@@ -41,5 +41,5 @@ def _clear(root: Path) -> None:
 
 
 def _here() -> str:
-    """This host, and what numbers its processes: containers of one name may share the folder."""
+    """Return the host and its process namespace: containers of one host name may share a folder."""
     return f"{socket.gethostname()}-{Path('/proc/self/ns/pid').stat().st_ino}"

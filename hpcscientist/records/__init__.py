@@ -1,1 +1,1 @@
-"""Records: what passes between rooms. Frozen, strict, without behaviour beyond derived fields."""
+"""Records that rooms exchange: frozen and strict, with no behaviour beyond derived fields."""

@@ -1,4 +1,4 @@
-"""What an author is given and what it returns."""
+"""An author's tasks, the drafts that it returns, and the schemas of a model's replies with code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpcscientist.records.trial import IdeaFailed
 
 
 class Draft(Record):
-    """A whole set of files (name to text) and a note on what was done."""
+    """A complete set of files (name to text), with a note on what was changed."""
 
     files: dict[str, str]
     note: str
@@ -22,18 +22,18 @@ class Draft(Record):
     @field_validator("note", mode="after")
     @classmethod
     def _as_it_is_saved(cls, note: str) -> str:
-        """A line of its own in a file: read back, it is the same."""
+        """Strip trailing white space: the note is saved as a line, and must read back unchanged."""
         return note.rstrip()
 
 
 class GaveUp(Record):
-    """The author cannot go on; `reason` is one line."""
+    """The author's answer that it cannot continue; `reason` is one line."""
 
     reason: str
 
 
 class Brief(Record):
-    """What is known of an idea before its code is written."""
+    """Everything that is known of an idea before its code is written."""
 
     idea: Idea
     concepts: tuple[ConceptRecord, ...] = ()
@@ -41,7 +41,7 @@ class Brief(Record):
 
 
 class CompleteTask(Record):
-    """An attempt that runs and does not do all that its idea says. `round` counts from 1."""
+    """An attempt that runs but does not implement all of its idea. `round` counts from 1."""
 
     brief: Brief
     files: dict[str, str]
@@ -51,7 +51,7 @@ class CompleteTask(Record):
 
 
 class ExtendTask(Record):
-    """A further run of an idea that was scored: its files, and what to change. `run` from 1."""
+    """A further run of a scored idea: its files, and the change. `number` counts runs from 1."""
 
     brief: Brief
     files: dict[str, str]
@@ -61,7 +61,7 @@ class ExtendTask(Record):
 
 
 class Variant(Record):
-    """What was tried from some version: its note, and the values of its pilot or how it failed."""
+    """An earlier change of a version: its note, and its pilot's values or its failure."""
 
     note: str
     values: dict[str, float] = Field(default={})
@@ -71,7 +71,7 @@ class Variant(Record):
 class RedraftTask(Record):
     """Another first version, unlike earlier ones. `number` counts first versions, so from 2.
 
-    `earlier` says what each of those that were written is about.
+    `earlier` holds the notes of the first versions so far.
     """
 
     brief: Brief
@@ -81,11 +81,11 @@ class RedraftTask(Record):
 
 
 class ImproveTask(Record):
-    """A version that runs, to be made better. `number` is that of the version to be made.
+    """A version that runs, to be improved. `number` is the number of the version to write.
 
-    `values` are those of its pilot by metric, `reference` the reference's if it had a pilot. `led`
-    holds the notes of the versions that led to it, the first version first; `tried` what others
-    have made of it.
+    `values` are its pilot's values by metric, `reference` the reference's pilot's, if it had one.
+    `led` holds the notes of the versions that led to it, oldest first; `tried` the versions that
+    were already made from it.
     """
 
     brief: Brief
@@ -100,11 +100,11 @@ class ImproveTask(Record):
 
 class FixTask(Record):
     """A failed attempt to fix. `round` counts debug rounds from 1; `run` is the further run it
-    belongs to, 0 for the idea itself. `node` is the number of the version that the repair makes
-    in a tree of versions, 0 outside of one.
+    belongs to, 0 for the idea itself. `node` is the number of the fixed version in a tree of
+    versions, 0 outside of one.
 
-    `log_tail` is the end of the trial's log, where the traceback stands; `earlier` holds
-    the notes of earlier rounds; `seen` the code hashes of all versions so far.
+    `log_tail` is the end of the trial's log, with the traceback. `earlier` holds the notes of
+    earlier rounds, `seen` the code hashes of all versions so far.
     """
 
     idea: Idea
@@ -119,7 +119,7 @@ class FixTask(Record):
     seen: tuple[str, ...] = ()
 
 
-# The schemas of a model's structured replies, one a stage; see also `records.idea.Proposal`.
+# The schemas of a model's structured replies, one per stage; see also `records.idea.Proposal`.
 
 
 class Edit(Record):
@@ -147,7 +147,7 @@ class UnitEdit(Record):
 
 
 def _form(edit: Any) -> str:
-    """Return which form an edit has, so that what is wrong with it is said of that one."""
+    """Return the form of an edit, so that validation errors are about that form only."""
     has_unit = "unit" in edit if isinstance(edit, dict) else isinstance(edit, UnitEdit)
     return "UnitEdit" if has_unit else "Edit"
 
@@ -157,7 +157,7 @@ AnyEdit = Annotated[
 ]
 
 
-# A docstring is part of the schema, and so of each prompt: left as it is, prompts stay the same.
+# The docstring is part of the schema and so of each prompt: changing it changes the prompts.
 class CodeReply(Record):
     """The reply schema of stages `code`, `complete` and `extend`."""
 

@@ -1,4 +1,4 @@
-"""The base of all records."""
+"""The base class of all records, and the checks and small types that many of them share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
 
 from hpcscientist.files.text import visible
 
-# Pydantic looks for plugins in the metadata of every installed package, and loads what it finds
-# there: some hundred files a process on a shared file system, and strangers' code in a worker.
+# Pydantic searches the metadata of every installed package for plugins, and loads those it finds:
+# some hundred file reads per process on a shared file system, and foreign code in a worker.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 class Record(BaseModel):
-    """A frozen, strict record; unknown fields are refused, JSON round-trips."""
+    """A frozen, strict record. It refuses unknown fields, and JSON round-trips."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -29,7 +29,7 @@ class Record(BaseModel):
     )
 
 
-LONGEST_PROSE = 20_000  # characters: some pages, where a paragraph is asked for
+LONGEST_PROSE = 20_000  # characters: some pages; prompts ask for a paragraph
 
 
 def _prose(text: str) -> str:
@@ -38,39 +38,39 @@ def _prose(text: str) -> str:
     return visible(text)
 
 
-# A text by a model for people and for later prompts: bounded, and as it looks. No part of a JSON
-# schema, which engines make grammars of: these would count the characters.
+# A model's text for people and later prompts: bounded, without invisible characters. The bound is
+# not in the JSON schema: engines compile schemas to grammars, which would count the characters.
 Prose = Annotated[str, AfterValidator(_prose)]
 
 
 def place_of(location: Iterable[int | str]) -> str:
-    """Return where in an object a validation error is, keys joined by dots.
+    """Return where in an object a validation error is, with keys joined by dots.
 
-    Names of records, which say as which of several forms a part was read, are no keys.
+    Names of records are left out: Pydantic adds them for the members of a union.
     """
     return ".".join(str(part) for part in location if not str(part)[:1].isupper())
 
 
-# Numbers that strangers give: people's files, models, servers.
+# Numbers from outside: people's files, models, servers.
 #
-# Python's whole numbers have no end and JSON and TOML take any, but what they come to (Arrow's
-# columns, C's integers, sleeps, sums) has one. So they are bounded where they enter.
+# Python's integers are unbounded, and JSON and TOML accept any. What uses them (Arrow columns, C
+# integers, sleeps, sums) is bounded. So they are checked where they enter.
 
-MOST: Final = 2**53  # beyond it a float tells two whole numbers apart no more
+MOST: Final = 2**53  # beyond it, floats cannot distinguish neighbouring integers
 
 
 def bounded(count: int) -> int:
-    """Return a count, or the most that one can be where somebody recorded more."""
+    """Return a count, or `MOST` if a larger one was recorded."""
     return min(count, MOST)
 
 
 def misfit(value: Any, *, infinite: bool = False) -> str | None:
-    """Return which number within JSON or TOML values nobody can mean, in words; None if none.
+    """Return a message about the first unusable number within JSON or TOML values, or None.
 
-    Such are what is no number, whole numbers beyond `MOST`, and infinities unless `infinite`.
+    Unusable are NaN, integers larger than `MOST` in size, and infinities unless `infinite`.
     """
     waiting: list[tuple[str, Any]] = [("", value)]
-    while waiting:  # no recursion: nesting is a stranger's too
+    while waiting:  # no recursion: the nesting is untrusted too
         place, item = waiting.pop()
         if isinstance(item, dict):
             waiting += [(f"{place}.{name}" if place else str(name), v) for name, v in item.items()]
@@ -87,13 +87,13 @@ def _said(place: str, words: str) -> str:
     return f"{place}: {words}" if place else words
 
 
-# What is wrong with a file, and where.
+# Problems in files.
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; `line` counts from 1, None where a whole file is meant or nobody
-    says. `undefined` is the name that nothing defines, where that is what is wrong.
+    """One problem in a file. `line` counts from 1; None if it is unknown or the problem is the
+    whole file. `undefined` is the undefined name, if that is the problem.
     """
 
     file: str | Path
@@ -107,7 +107,7 @@ class Problem:
         return f"{place}: {self.message}"
 
 
-# Scores on a scale: what a model sampled, and how likely it was to give each value.
+# Scores on a scale: the value that a model sampled, and the probability of each value.
 
 
 class NumberOdds(Record):
@@ -122,14 +122,14 @@ class NumberOdds(Record):
 
     @property
     def mean(self) -> float:
-        """The expectation."""
+        """The expected value."""
         total = sum(odds for _, odds in self.values)
         return sum(value * odds for value, odds in self.values) / total
 
     def within(self, lowest: int, highest: int) -> NumberOdds | None:
-        """Return the odds of the values of a shorter scale alone; None where there are none.
+        """Return the odds of the values from `lowest` to `highest`, normalised; None if none.
 
-        Servers tell the odds before a grammar rules values out, so some lie beside the scale.
+        Servers report the odds before a grammar excludes values, so some may be off the scale.
         """
         kept = tuple((value, odds) for value, odds in self.values if lowest <= value <= highest)
         total = sum(odds for _, odds in kept)
@@ -139,20 +139,20 @@ class NumberOdds(Record):
 
 
 class Scored(Record):
-    """A reply with scores from 1 to `highest`: log-probabilities are asked for with it."""
+    """A reply with scores from 1 to `highest`, for which log-probabilities are requested."""
 
     highest: ClassVar[int] = 10
     _odds: Mapping[str, NumberOdds] = PrivateAttr(default_factory=dict)
 
     def expect(self, odds: Mapping[str, NumberOdds]) -> None:
-        """Keep the odds of numbers, by field, such as `judgements.0.novelty`."""
+        """Store the odds of numbers by field, such as `judgements.0.novelty`."""
         self._odds = dict(odds)
 
     def expectation(self, field: str) -> float | None:
-        """Return a score's expectation; None where the server told no probabilities."""
+        """Return a score's expected value; None if the server reported no probabilities."""
         odds = self._odds.get(field)
         return None if odds is None else odds.mean
 
     def odds(self, field: str) -> NumberOdds | None:
-        """Return how likely each value of a score was; None where the server did not tell."""
+        """Return the probability of each value of a score; None if the server reported none."""
         return self._odds.get(field)

@@ -1,7 +1,7 @@
-"""The journal's events. Every event has a `key`; an event whose key is known is not repeated.
+"""The journal's events. Every event has a `key`; an event whose key is known is not recorded again.
 
-They carry what is decided by, or the hash of the file that does: a driver that resumes, of a later
-version perhaps, finds it. What an earlier version wrote is read by `history.upcasting`.
+Events carry the data that decisions need, or the hash of the file with it, so that a driver that
+resumes can use them, also one of a later version. `history.upcasting` reads earlier versions.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hpcscientist.records.trial import RunId, Stage, TrialReport
 
 
 class _OnceAnIdea(Record):
-    """An event that comes once an idea."""
+    """An event that occurs once per idea."""
 
-    if TYPE_CHECKING:  # fields of each, in an order of their own
+    if TYPE_CHECKING:  # each event declares these fields, in its own order
         type: str
         idea_id: str
 
     @property
     def key(self) -> str:
-        """Once an idea."""
+        """Unique per idea."""
         return f"{self.type}/{self.idea_id}"
 
 
@@ -37,12 +37,12 @@ class CampaignStarted(Record):
 
     @property
     def key(self) -> str:
-        """Once a campaign."""
+        """Unique per campaign."""
         return self.type
 
 
 class DriverStarted(Record):
-    """A driver took the campaign up, at launch or on resume: which program, and where it runs."""
+    """A driver started, at launch or on resume: its program, and where it runs."""
 
     type: Literal["driver_started"] = "driver_started"
     generation: int
@@ -54,7 +54,7 @@ class DriverStarted(Record):
 
     @property
     def key(self) -> str:
-        """Once a generation of the driver's lock."""
+        """Unique per generation of the driver's lock."""
         return f"{self.type}/{self.generation}"
 
 
@@ -76,17 +76,17 @@ class ReplyRecorded(Record):
 
     @property
     def key(self) -> str:
-        """Once a time that a call was asked."""
+        """Unique per call and `asked`."""
         again = f"/asked{self.asked}" if self.asked > 1 else ""
         return f"{self.type}/{self.idea_id}/{self.call}{again}"
 
 
 class IdeaProposed(_OnceAnIdea):
-    """An idea has a proposal; idea.json, of which `idea_hash` is the hash, is written.
+    """An idea has a proposal. idea.json is written, and `idea_hash` is its hash.
 
     Without a usable proposal there is no such file, and `idea_hash` is "". `shown` lists the ideas
-    whose findings the proposer saw. `knobs` is set by the control arm alone. `changes` are the
-    names of the reference's code that the proposal writes, () also in earlier versions.
+    whose findings the proposer saw. Only the control arm sets `knobs`. `changes` are the names of
+    the reference code that the proposal mentions; also () in events of earlier versions.
     """
 
     type: Literal["idea_proposed"] = "idea_proposed"
@@ -104,7 +104,7 @@ class IdeaProposed(_OnceAnIdea):
 
 
 class IdeaRevised(_OnceAnIdea):
-    """A look-alike went back to its proposer, and has another proposal; idea.json is that now.
+    """The proposer replaced a proposal that repeated another idea; idea.json holds the new one.
 
     `like` is the idea that it had repeated, "" for one of another campaign.
     """
@@ -120,14 +120,14 @@ class IdeaRevised(_OnceAnIdea):
 
 
 class IdeaAdmitted(_OnceAnIdea):
-    """An idea was let in: it repeats none before it."""
+    """An idea was admitted: it does not repeat an earlier one."""
 
     type: Literal["idea_admitted"] = "idea_admitted"
     idea_id: str
 
 
 class ProposalsExhausted(Record):
-    """There is nothing to propose for idea `number`, nor for any after it."""
+    """There is no proposal for idea `number`, nor for any later idea."""
 
     type: Literal["proposals_exhausted"] = "proposals_exhausted"
     number: int
@@ -135,12 +135,12 @@ class ProposalsExhausted(Record):
 
     @property
     def key(self) -> str:
-        """Once a number: ideas are proposed side by side."""
+        """Unique per number: ideas are proposed concurrently."""
         return f"{self.type}/{self.number}"
 
 
 class IdeaPlanned(_OnceAnIdea):
-    """An idea has a plan: plan.json. `remark` says what was cut of it, "" for nothing."""
+    """An idea has a plan, plan.json. `remark` says what was cut from it, "" if nothing was."""
 
     type: Literal["idea_planned"] = "idea_planned"
     idea_id: str
@@ -149,8 +149,8 @@ class IdeaPlanned(_OnceAnIdea):
 
 
 class IdeaBriefed(_OnceAnIdea):
-    """All is known that code for an idea is written from. `parts` of its method may be left out,
-    in this order, to see what each of them gives.
+    """Everything that code for an idea is written from is known. `parts` are the parts of its
+    method to ablate, in this order.
     """
 
     type: Literal["idea_briefed"] = "idea_briefed"
@@ -159,11 +159,10 @@ class IdeaBriefed(_OnceAnIdea):
 
 
 class AttemptWritten(Record):
-    """A version of an idea's code is snapshotted. `parent` is the attempt it was made from, 0 the
-    reference; `kind` is why it was made. `note` is what was said of it; None where an earlier
-    version recorded it: then note.md has it. `only_knobs` are the knobs by whose values alone it
-    differs from the reference, {} where anything else does; None where an earlier version recorded
-    it.
+    """A version of an idea's code was saved. `parent` is the attempt it was made from, 0 for the
+    reference; `kind` says why it was made. `note` is the author's note; None in events of earlier
+    versions, where note.md has it. `only_knobs` holds the values of knobs if nothing else differs
+    from the reference, else {}; None in events of earlier versions.
     """
 
     type: Literal["attempt_written"] = "attempt_written"
@@ -178,16 +177,16 @@ class AttemptWritten(Record):
 
     @property
     def key(self) -> str:
-        """Once an attempt."""
+        """Unique per attempt."""
         return f"{self.type}/{self.idea_id}/{self.attempt}"
 
 
 class AuthorGaveUp(Record):
-    """An author came to nothing where an idea goes on without; `task` is what it was asked.
+    """An author gave up `task`, and the idea continues without it.
 
-    Recorded, because a driver that resumes might get an answer, and attempts would be counted
-    otherwise. `attempt` is the version that is none any more, for it is another's double; 0: there
-    was none.
+    It is recorded because a driver that resumes could ask again, get an answer, and then count
+    attempts differently. `attempt` is a version that no longer counts, since it duplicates
+    another; 0 if there is none.
     """
 
     type: Literal["author_gave_up"] = "author_gave_up"
@@ -198,15 +197,15 @@ class AuthorGaveUp(Record):
 
     @property
     def key(self) -> str:
-        """Once a task."""
+        """Unique per task of an idea."""
         return f"{self.type}/{self.idea_id}/{self.task}"
 
 
 class AttemptReviewed(Record):
-    """An advisor held an attempt's code against its idea; `marks` are one a judgement, 1 to 5.
+    """An advisor compared an attempt's code with its idea. `marks`: one per judgement, 1 to 5.
 
-    `expected` are the marks' expectations, and `lacking` names in a line what was found lacking;
-    () and "" also where an earlier version recorded it.
+    `expected` are the marks' expected values. `lacking` names in one line what is lacking. They
+    are also () and "" in events of earlier versions.
     """
 
     type: Literal["attempt_reviewed"] = "attempt_reviewed"
@@ -220,12 +219,12 @@ class AttemptReviewed(Record):
 
     @property
     def key(self) -> str:
-        """Once an attempt."""
+        """Unique per attempt."""
         return f"{self.type}/{self.idea_id}/{self.attempt}"
 
 
 class RunsRead(Record):
-    """An analyst read what an idea measured, for the time `number`; `run` is what it asked for."""
+    """An analyst read an idea's results. `number` counts readings; `run` is the requested run."""
 
     type: Literal["runs_read"] = "runs_read"
     idea_id: str
@@ -234,12 +233,12 @@ class RunsRead(Record):
 
     @property
     def key(self) -> str:
-        """Once a reading."""
+        """Unique per reading."""
         return f"{self.type}/{self.idea_id}/{self.number}"
 
 
 class TrialQueued(Record):
-    """The intent to run a trial, written before it is submitted, by the driver of a generation."""
+    """The intent to run a trial, recorded before submission by the driver of `generation`."""
 
     type: Literal["trial_queued"] = "trial_queued"
     trial_id: str
@@ -252,14 +251,14 @@ class TrialQueued(Record):
 
     @property
     def key(self) -> str:
-        """Once a run of a trial."""
+        """Unique per run of a trial."""
         return f"{self.type}/{self.trial_id}/{self.run}"
 
 
 class BatchQueued(Record):
-    """The intent to submit a batch that may outlive its driver, written before it is.
+    """The intent to submit a batch that may outlive its driver, recorded before submission.
 
-    `elements` are the trials' runs, as they are arranged.
+    `elements` are the runs of the batch's elements; the runs of one element are sequential.
     """
 
     type: Literal["batch_queued"] = "batch_queued"
@@ -269,12 +268,12 @@ class BatchQueued(Record):
 
     @property
     def key(self) -> str:
-        """Once a batch."""
+        """Unique per batch."""
         return f"{self.type}/{self.batch_id}"
 
 
 class TrialStarted(Record):
-    """The trial left the queue."""
+    """A run of a trial left the queue."""
 
     type: Literal["trial_started"] = "trial_started"
     trial_id: str
@@ -283,13 +282,13 @@ class TrialStarted(Record):
 
     @property
     def key(self) -> str:
-        """Once a run of a trial and a driver: a stopped run is started again on resume."""
+        """Unique per run of a trial and driver: a stopped run is started again on resume."""
         return f"{self.type}/{self.trial_id}/{self.run}/{self.generation}"
 
 
 class TrialEnded(Record):
-    """The trial's report was read from its result file; `at`: when, by the driver's clock, in
-    seconds since the epoch (0: an earlier version recorded it).
+    """The driver read the trial's report from its result file. `at` is the time by the driver's
+    clock, in seconds since the epoch; 0 in events of earlier versions.
     """
 
     type: Literal["trial_ended"] = "trial_ended"
@@ -299,14 +298,15 @@ class TrialEnded(Record):
 
     @property
     def key(self) -> str:
-        """Once a run of a trial."""
+        """Unique per run of a trial."""
         return f"{self.type}/{self.report.trial_id}/{self.report.run}"
 
 
 class SeedsDecided(Record):
-    """After `seeds` seeds of an attempt it was decided whether more are run, and why.
+    """The decision, after `seeds` seeds of an attempt, how many more to run, and why.
 
-    `given_up`: no more are run because others are likelier to pay, and not as enough is known.
+    `given_up`: the attempt stops because other ideas are more promising, not because enough is
+    known about it.
     """
 
     type: Literal["seeds_decided"] = "seeds_decided"
@@ -319,14 +319,14 @@ class SeedsDecided(Record):
 
     @property
     def key(self) -> str:
-        """Once a number of seeds of an attempt."""
+        """Unique per attempt and number of seeds."""
         return f"{self.type}/{self.idea_id}/{self.attempt}/{self.seeds}"
 
 
 class BudgetDecided(Record):
-    """After its trial at a step, a budget below the full one, an attempt goes on or is left.
+    """The decision, after a trial with a step budget (below the full one), whether to continue.
 
-    `value` is the primary metric's there, by which it was ranked and nothing else is decided.
+    `value` is the primary metric of that trial. It only ranks attempts; nothing else uses it.
     """
 
     type: Literal["budget_decided"] = "budget_decided"
@@ -339,14 +339,14 @@ class BudgetDecided(Record):
 
     @property
     def key(self) -> str:
-        """Once a step of an attempt."""
+        """Unique per attempt and step."""
         return f"{self.type}/{self.idea_id}/{self.attempt}/{self.budget}"
 
 
 class SplitSpent(_OnceAnIdea):
-    """An idea's attempt is let to the test split, for the first and only time, with these seeds.
+    """An idea's attempt gets access to the test split, once only, with these seeds.
 
-    The baseline, which confirmations are compared with, is let to it before any idea.
+    The baseline, which confirmations are compared with, gets access before any idea.
     """
 
     type: Literal["split_spent"] = "split_spent"
@@ -356,9 +356,9 @@ class SplitSpent(_OnceAnIdea):
 
 
 class IdeasJudged(Record):
-    """Findings were looked at when `ended` ideas had ended, and `improved` are to be confirmed.
+    """Findings were computed when `ended` ideas had ended; the `improved` ones are to be confirmed.
 
-    `last`: no further idea comes under the driver of then.
+    `last`: this driver starts no further idea.
     """
 
     type: Literal["ideas_judged"] = "ideas_judged"
@@ -368,12 +368,12 @@ class IdeasJudged(Record):
 
     @property
     def key(self) -> str:
-        """Once a number of ideas that have ended, and once more at the last."""
+        """Unique per number of ended ideas and `last`."""
         return f"{self.type}/{self.ended}" + ("/last" if self.last else "")
 
 
 class ConfirmationSetAside(Record):
-    """An idea cannot be confirmed by this driver; the next one tries again."""
+    """This driver cannot confirm an idea; the next driver tries again."""
 
     type: Literal["confirmation_set_aside"] = "confirmation_set_aside"
     idea_id: str
@@ -382,13 +382,13 @@ class ConfirmationSetAside(Record):
 
     @property
     def key(self) -> str:
-        """Once an idea and a driver."""
+        """Unique per idea and driver."""
         return f"{self.type}/{self.idea_id}/{self.generation}"
 
 
 class IdeaSetAside(Record):
-    """An idea waits for the next driver: the machine failed a trial of it too often for this one,
-    or (`trial_id` is "") what lies in its folder is not what was recorded.
+    """An idea waits for the next driver, because machine failures used up a trial's retries, or
+    (`trial_id` is "") because the files in its folder differ from what was recorded.
     """
 
     type: Literal["idea_set_aside"] = "idea_set_aside"
@@ -399,15 +399,15 @@ class IdeaSetAside(Record):
 
     @property
     def key(self) -> str:
-        """Once an idea and a driver."""
+        """Unique per idea and driver."""
         return f"{self.type}/{self.idea_id}/{self.generation}"
 
 
 class IdeaEnded(_OnceAnIdea):
-    """An idea came to its end. `attempt` is the version whose trials stand, if any ran.
+    """An idea ended. `attempt` is the version whose trials count, if any ran.
 
-    `like` is the idea of this campaign that a rejected one looks like. `vetted`: it was let in,
-    and set aside for what was found of it afterwards.
+    `like` is the idea of this campaign that a rejected idea resembles. `vetted`: the idea was
+    admitted, and rejected when it was vetted.
     """
 
     type: Literal["idea_ended"] = "idea_ended"
@@ -420,19 +420,19 @@ class IdeaEnded(_OnceAnIdea):
 
 
 class ResultsCompacted(Record):
-    """The results of so many trials, in all, are in parts now, and their own files are gone."""
+    """The results of `trials` trials in total were compacted, and their own files removed."""
 
     type: Literal["results_compacted"] = "results_compacted"
     trials: int
 
     @property
     def key(self) -> str:
-        """Once a number of trials."""
+        """Unique per number of trials."""
         return f"{self.type}/{self.trials}"
 
 
 class NoteTaken(Record):
-    """Something people should know, such as a playbook that is exhausted."""
+    """A note for people, for example that a playbook is exhausted."""
 
     type: Literal["note_taken"] = "note_taken"
     name: str
@@ -440,15 +440,15 @@ class NoteTaken(Record):
 
     @property
     def key(self) -> str:
-        """Once a name."""
+        """Unique per name."""
         return f"{self.type}/{self.name}"
 
 
 class TamperingFound(Record):
-    """Files of the run directory were not what was recorded, and were restored from their copies.
+    """Files of the run directory differed from what was recorded, and were restored from copies.
 
-    `changed` names them within the run directory; `suspects` are the ideas whose trials ran
-    without a sandbox since they were seen whole: one of them may have done it.
+    `changed` names them, relative to the run directory. `suspects` are the ideas whose trials ran
+    without a sandbox since the files were last intact; any of them may have done it.
     """
 
     type: Literal["tampering_found"] = "tampering_found"
@@ -458,14 +458,14 @@ class TamperingFound(Record):
 
     @property
     def key(self) -> str:
-        """Each is an event of its own."""
+        """Unique per finding."""
         return f"{self.type}/{self.number}"
 
 
 class PlaneStarted(Record):
-    """Models are served from now on. `gpus`: all that the engines hold, on all nodes together.
+    """Models are served from now on. `gpus` counts the GPUs of all engines on all nodes.
 
-    `time`: seconds since the epoch when it began to hold them, which is before it is ready.
+    `time` is when the plane began to hold them, before it was ready, in seconds since the epoch.
     """
 
     type: Literal["plane_started"] = "plane_started"
@@ -477,12 +477,12 @@ class PlaneStarted(Record):
 
     @property
     def key(self) -> str:
-        """Once a generation of the driver's lock."""
+        """Unique per generation of the driver's lock."""
         return f"{self.type}/{self.generation}"
 
 
 class PlaneStopped(Record):
-    """Models are served no longer; a plane that was killed leaves none of these."""
+    """Models are no longer served. If the plane was killed, this event is missing."""
 
     type: Literal["plane_stopped"] = "plane_stopped"
     generation: int
@@ -490,12 +490,12 @@ class PlaneStopped(Record):
 
     @property
     def key(self) -> str:
-        """Once a generation of the driver's lock."""
+        """Unique per generation of the driver's lock."""
         return f"{self.type}/{self.generation}"
 
 
 class DriverStopped(Record):
-    """The driver ended before the campaign did. `lets_go`: what the scheduler has goes on."""
+    """The driver ended before the campaign. `lets_go`: trials in the scheduler continue."""
 
     type: Literal["driver_stopped"] = "driver_stopped"
     generation: int
@@ -505,7 +505,7 @@ class DriverStopped(Record):
 
     @property
     def key(self) -> str:
-        """Once a generation of the driver's lock."""
+        """Unique per generation of the driver's lock."""
         return f"{self.type}/{self.generation}"
 
 
@@ -516,7 +516,7 @@ class CampaignEnded(Record):
 
     @property
     def key(self) -> str:
-        """Once a campaign."""
+        """Unique per campaign."""
         return self.type
 
 

@@ -1,4 +1,4 @@
-"""How an idea is carried out, what a reviewer finds of its code, and which runs come after."""
+"""An idea's experiment plan, the review of its code, and its further runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hpcscientist.records.base import Prose, Record, Scored
 
-Mark = Annotated[int, Field(ge=1, le=5)]  # correctness as of Scientist-Bench
+Mark = Annotated[int, Field(ge=1, le=5)]  # the correctness scale of Scientist-Bench
 Implemented = Literal["implemented", "partial", "missing"]
 RunKind = Literal["ablation", "sensitivity", "follow-up"]
 Symptom = Literal["undertrained", "overfit", "diverged"]  # what a learning curve shows
@@ -65,14 +65,14 @@ class ReviewReply(Scored):
 
 
 class CodeReview(Record):
-    """What an advisor made of its judgements of one attempt; kept as review.json beside the code.
+    """An advisor's combined judgements of one attempt; saved as review.json beside the code.
 
-    `checks` holds one entry a concept: the least favourable of the judgements, unless most of
-    them agree on another state. `marks` are the correctness of every judgement, so that their
-    number and spread are known, and `expected` their expectations (the mark where nobody told the
-    odds). `same_as_reference`: its predictions are those of the unchanged
-    reference with the same seed, so nothing was done. `judged` is false where no judgement could
-    be had.
+    `checks` holds one entry per concept: the least favourable of the judgements, unless most of
+    them agree on another state. `marks` holds the correctness of each judgement, so that their
+    number and spread are known; `expected` their expected values (the mark itself if the server
+    reported no odds). `same_as_reference`: the attempt's predictions equal those of the unchanged
+    reference with the same seed, so its changes have no effect. `judged` is false if no judgement
+    could be obtained.
     """
 
     attempt: int = Field(ge=1)
@@ -86,12 +86,12 @@ class CodeReview(Record):
 
     @property
     def lacking(self) -> tuple[ConceptCheck, ...]:
-        """The concepts that are not wholly implemented."""
+        """The concepts that are not fully implemented."""
         return tuple(check for check in self.checks if check.state != "implemented")
 
     @property
     def complete(self) -> bool:
-        """Whether the attempt does what the idea says, as far as was judged."""
+        """Return whether the attempt implements the idea, as far as it was judged."""
         return not (self.lacking or self.toy or self.same_as_reference)
 
 
@@ -112,11 +112,11 @@ class AnalysisReply(Record):
 
 
 class RunOutcome(Record):
-    """One measured run of an idea, as an analyst is shown it.
+    """One measured run of an idea, as an analyst sees it.
 
     `kind` is "main" for the idea itself. Values by metric: mean, standard deviation (ddof 1; None
-    for one seed) and number of seeds. `failure` is set where it did not come to scores; `change`
-    is what a further run was asked to change.
+    for one seed) and number of seeds. `failure` is set if the run was not scored; `change` is the
+    requested change of a further run.
     """
 
     attempt: int = Field(ge=1)

@@ -1,7 +1,7 @@
 """Facts: every number that a manuscript may contain, with its unit, its scope and its source.
 
-A manuscript holds no number. It names facts by their ids, or by formulas over them, and what is
-printed is the fact's `text`.
+A manuscript contains no numbers itself. It refers to facts by id, or by formulas over facts. The
+fact's `text` is printed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hpcscientist.records.trial import Direction, Split
 FACT_ID: Final = r"[A-Za-z][A-Za-z0-9_\-]*(?:\.[A-Za-z0-9_\-]+)*"
 _NAME = re.compile(FACT_ID)
 _DEEPEST = 8  # formulas within formulas
-_SHOWN = 4  # significant digits of a value whose uncertainty nobody knows
+_SHOWN = 4  # significant digits of a value without a known uncertainty
 _PLAIN: Final = (1e-4, 1e6)  # smaller and larger values are printed with a power of ten
 
 MINUS: Final = "\N{MINUS SIGN}"
@@ -30,7 +30,7 @@ BASELINE: Final = "baseline"
 
 
 class FactKind(StrEnum):
-    """What a fact is a number of."""
+    """The kind of a fact's number."""
 
     METRIC = "metric"
     INTERVAL = "interval"
@@ -45,7 +45,7 @@ class FactKind(StrEnum):
 
 
 class Statistic(StrEnum):
-    """What was made of the values of several seeds."""
+    """A statistic of the values of several seeds."""
 
     MEAN = "mean"
     SD = "sd"
@@ -58,16 +58,16 @@ class Statistic(StrEnum):
     INTERVAL = "interval"
     P = "p"
     P_ADJUSTED = "p_adjusted"
-    SHRINKAGE = "shrinkage"  # the share of the gain that the test split took away
+    SHRINKAGE = "shrinkage"  # the share of the gain that was lost on the test split
 
 
 RunOf = Literal["main", "ablation", "sensitivity", "follow-up"]
 
 
 class Scope(Record):
-    """Of what a fact tells; None where that does not apply. `run` says why an attempt was run.
+    """What a fact is about; None where a field does not apply. `run` says why an attempt was run.
 
-    `of`: the setting, the kind of failure or the name that a count or a hyperparameter is of.
+    `of` is the setting, kind of failure or name to which a count or hyperparameter belongs.
     """
 
     idea: str | None = None  # "baseline" for the reference
@@ -80,9 +80,9 @@ class Scope(Record):
 
 
 class TrialRow(Record):
-    """One measured value: the rows's key in the result files, its value and its row's hash.
+    """One measured value: its row's key in the result files, the value and the row's hash.
 
-    `file` is relative to the run directory. `row_hash` is over all columns of the row.
+    `file` is relative to the run directory. `row_hash` covers all columns of the row.
     """
 
     trial: str
@@ -95,7 +95,7 @@ class TrialRow(Record):
 
 
 class FileHash(Record):
-    """A file that a fact rests on, by its SHA-256; relative to the run directory."""
+    """A file that a fact is based on, by its SHA-256; relative to the run directory."""
 
     file: str
     sha256: str
@@ -104,8 +104,9 @@ class FileHash(Record):
 class Source(Record):
     """Where a fact comes from.
 
-    `trials` are the rows that a statistic is computed from; `lines` are those of `files[0]`, from
-    1, both inside; `paper` is an id of the library. `method` says in words how it is computed.
+    `trials` are the rows from which a statistic is computed. `lines` are the first and last line
+    in `files[0]`, from 1, both included. `paper` is an id in the library. `method` describes the
+    computation in words.
     """
 
     method: str = ""
@@ -113,16 +114,16 @@ class Source(Record):
     files: tuple[FileHash, ...] = ()
     lines: tuple[int, int] | None = None
     paper: str | None = None
-    setup: str = ""  # of a published number: whose setup it was measured in
+    setup: str = ""  # of a published number: the setup in which it was measured
 
 
 class Fact(Record):
-    """One number that may be printed. `text` is what is printed, without the unit: prose has it.
+    """One number that may be printed. `text` is printed, without the unit: the prose states it.
 
-    `unit` is the metric's name for what is measured in the metric, else a word such as "seeds",
-    "CPU-hours", "percent" or "percentage points", or "" for a number without one. `upper` is the
-    second value of an interval. `uncertainty` is in the unit of the value. `share`: the value is a
-    share of 1, so that it can be told in percent. `signed`: the text has a sign.
+    `unit` is the metric's name for values of the metric, else a word such as "seeds", "CPU-hours",
+    "percent" or "percentage points", or "" for a number without a unit. `upper` is the upper end
+    of an interval. `uncertainty` is in the unit of the value. `share`: the value is a share of 1,
+    so it can be stated in percent. `signed`: the text has a sign.
     """
 
     id: str = Field(pattern=rf"^{FACT_ID}$")
@@ -140,23 +141,23 @@ class Fact(Record):
 
 
 class FactRef(Record):
-    """A fact by its id."""
+    """A reference to a fact by its id."""
 
     kind: Literal["fact"] = "fact"
     id: str = Field(pattern=rf"^{FACT_ID}$")
 
     def __str__(self) -> str:
-        """As it is written between braces."""
+        """Return the text that stands between braces."""
         return self.id
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The facts it names."""
+        """The ids of the facts in it."""
         return (self.id,)
 
 
 class Op(StrEnum):
-    """What a formula may do with facts."""
+    """An operation that a formula may apply to facts."""
 
     DIFFERENCE = "difference"
     RATIO = "ratio"
@@ -178,12 +179,12 @@ class Formula(Record):
     )
 
     def __str__(self) -> str:
-        """As it is written between braces."""
+        """Return the text that stands between braces."""
         return f"{self.op}({', '.join(map(str, self.args))})"
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The facts it names, in their order."""
+        """The ids of the facts in it, in order."""
         return tuple(fact for arg in self.args for fact in arg.ids)
 
 
@@ -192,10 +193,10 @@ Reference = Annotated[FactRef | Formula, Field(discriminator="kind")]
 
 
 class FactIdea(Record):
-    """What the campaign found of an idea, for the sentences that are written about it.
+    """A campaign's findings about an idea, against which a manuscript's sentences are checked.
 
-    `names` are what prose may call it beside its id: its title. `confirmed` is None where the
-    idea was not let to the test split. `parts` are the names of its further runs by attempt.
+    `names` are the names that prose may use for it besides its id: its title. `confirmed` is None
+    if the idea had no access to the test split. `parts` names its further runs by attempt.
     """
 
     idea_id: str
@@ -212,7 +213,7 @@ class FactIdea(Record):
 
 
 class FactMetric(Record):
-    """A metric of the recipe. The first one decides."""
+    """A metric of the recipe. The first of a recipe's metrics is the primary one."""
 
     name: str
     direction: Direction
@@ -220,9 +221,9 @@ class FactMetric(Record):
 
 
 class FactSheet(Record):
-    """`facts.json`: all facts of a campaign, and of which ideas, metrics and names it knows.
+    """`facts.json`: all facts of a campaign, with its ideas, metrics and names.
 
-    `names` are words with digits in them that may be typed: those that the recipe has.
+    `names` are the recipe's words that contain digits; a manuscript may contain them as text.
     """
 
     version: Literal[1] = 1
@@ -234,7 +235,7 @@ class FactSheet(Record):
     facts: tuple[Fact, ...]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy; what was looked up in this one is looked up anew in that."""
+        """Return a copy without the cached lookups `by_id` and `idea_by_id`."""
         copied = super().model_copy(update=update, deep=deep)
         for name in ("by_id", "idea_by_id"):
             copied.__dict__.pop(name, None)
@@ -247,16 +248,16 @@ class FactSheet(Record):
 
     @cached_property
     def idea_by_id(self) -> Mapping[str, FactIdea]:
-        """The ideas by their ids, the baseline among them."""
+        """The ideas by their ids, the baseline included."""
         return {idea.idea_id: idea for idea in self.ideas}
 
 
 class BadReference(ValueError):
-    """What stands between braces is no fact's id and no formula; the message says why."""
+    """The text between braces is neither a fact's id nor a formula; the message says why."""
 
 
 def parse_reference(text: str) -> FactRef | Formula:
-    """Return what is written between braces: an id, or `op(a, b)` with ids and formulas.
+    """Return the reference that is written between braces: an id, or `op(a, b)` of references.
 
     Raises BadReference.
     """
@@ -275,7 +276,7 @@ def _reference(text: str, depth: int) -> tuple[FactRef | Formula, str]:
     rest = text[name.end() :].lstrip()
     if not rest.startswith("("):
         return FactRef(id=name[0]), rest
-    if name[0] not in set(Op):  # Python 3.11 asks an enumeration for members alone
+    if name[0] not in set(Op):  # in Python 3.11 `in Op` accepts only members, not strings
         raise BadReference(f"{name[0]!r} is no operation; there are {', '.join(Op)}")
     args: list[FactRef | Formula] = []
     while rest[:1] in ("(", ","):
@@ -289,16 +290,16 @@ def _reference(text: str, depth: int) -> tuple[FactRef | Formula, str]:
 
 
 def decimals_for(uncertainty: float) -> int:
-    """Return how many decimals show two digits of an uncertainty; negative: tens, hundreds."""
+    """Return how many decimals show two digits of an uncertainty; negative for tens, hundreds."""
     places = 1 - math.floor(math.log10(uncertainty))
     # 0.0996 rounds to 0.10, which has its two digits one place earlier.
     return places - 1 if round(uncertainty, places) >= 10.0 ** (2 - places) else places
 
 
 def printed(value: float, uncertainty: float | None = None, *, signed: bool = False) -> str:
-    """Return a number as it is printed: rounded so that its uncertainty has two digits.
+    """Return a number as printed: rounded so that its uncertainty has two digits.
 
-    Without an uncertainty it has four significant digits, and an integer all of its digits.
+    Without an uncertainty, integers have all of their digits, other numbers four significant ones.
     """
     if uncertainty:
         places = decimals_for(uncertainty)
@@ -314,13 +315,13 @@ def printed(value: float, uncertainty: float | None = None, *, signed: bool = Fa
 
 
 def exact(value: float) -> str:
-    """Return a number that is known as it was set, with all of its digits."""
+    """Return an exactly known number, such as a setting, with all of its digits (at most 12)."""
     text = f"{abs(value):.12g}"
     return (MINUS if value < 0 else "") + text.replace("e-0", "e-").replace("e+", "e")
 
 
 def significant(value: float, digits: int) -> str:
-    """Return a value that is not negative with so many significant digits, and no exponent
+    """Return a non-negative value with `digits` significant digits, without an exponent if it is
     between 0.0001 and a million.
     """
     if value == 0:
@@ -334,8 +335,8 @@ def significant(value: float, digits: int) -> str:
     return f"{rounded:.{places}f}"
 
 
-# How units are written after a number in tables. Prose says them in its own words, and the text of
-# a fact has none, so that what prose says can be held against the fact.
+# How tables write units after a number. Prose states units in its own words. The text of a fact has
+# no unit, so that the unit in prose can be checked against the fact.
 SUFFIXES: Final[Mapping[str, str]] = {
     "percent": "%",
     "seconds": " s",
@@ -343,5 +344,5 @@ SUFFIXES: Final[Mapping[str, str]] = {
 
 
 def with_unit(text: str, unit: str) -> str:
-    """Return a printed number with its unit, as a table has it."""
+    """Return a printed number with its unit, as tables show it."""
     return text + SUFFIXES.get(unit, f" {unit}" if unit else "")

@@ -1,4 +1,4 @@
-"""Findings: what the trials say about an idea."""
+"""Findings about ideas, the rows of `hpcsci results`, claims, and the outcomes of reruns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcscientist.records.trial import Budget, Isolation, Limits, MetricSpec, Sp
 
 
 class Verdict(StrEnum):
-    """An idea against the baseline."""
+    """How an idea compares with the baseline."""
 
     IMPROVEMENT = "improvement"
     MAINTENANCE = "maintenance"
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 class Comparison(Record):
     """Idea minus baseline in the metric's unit, with a two-sided interval and p-value.
 
-    `ci_low`, `ci_high` and `p_value` are None where too few seeds were scored for them.
+    `ci_low`, `ci_high` and `p_value` are None if too few seeds were scored.
     """
 
     mean: float
@@ -37,10 +37,10 @@ class Comparison(Record):
 
 
 class Finding(Record):
-    """A comparison judged among the ideas of the campaign; verdict None: undecided, see `reason`.
+    """A comparison judged among all ideas of the campaign. `verdict` None: undecided, see `reason`.
 
-    `p_adjusted`, one-sided in the direction of the effect, is at most q where the idea is an
-    improvement or a decline, and nowhere else. The point rule has none.
+    `p_adjusted`, one-sided in the direction of the effect, is at most q if and only if the idea is
+    an improvement or a decline. It is None under the point rule.
     """
 
     comparison: Comparison
@@ -50,10 +50,10 @@ class Finding(Record):
 
 
 class Confirmation(Record):
-    """An idea against the baseline on the test split, with seeds that the search never used.
+    """An idea compared with the baseline on the test split, with seeds that the search never used.
 
-    `comparison` is None where nothing could be compared, `p_one_sided` (that the idea is better)
-    where too few seeds were scored. `reason` says why it is not confirmed, None where it is.
+    `comparison` is None if nothing could be compared, `p_one_sided` (that the idea is better) if
+    too few seeds were scored. `reason` says why the idea is not confirmed; None if it is.
     """
 
     comparison: Comparison | None
@@ -63,12 +63,11 @@ class Confirmation(Record):
 
 
 class ResultRow(Record):
-    """One row of `hpcsci results`; the contract's fields in the contract's order.
+    """One row of `hpcsci results`: the contract's fields in the contract's order, and two more.
 
-    `only_knobs`, which the contract lacks, says whether the code of a model's idea differs from
-    the reference by values of knobs alone, as the control arm's does; None without code.
-    `undecided`, which the contract has no field for, tells a scored idea on which there is no
-    verdict yet from one that is not judged: `reason` says why in both cases.
+    `only_knobs` says whether the code of a model's idea differs from the reference only in values
+    of knobs, as the control arm's code does; None without code. `undecided` distinguishes a scored
+    idea without a verdict yet from one that is not judged; `reason` says why in both cases.
     """
 
     idea_id: str
@@ -100,20 +99,21 @@ class ResultRow(Record):
 
     @property
     def shrinkage(self) -> float | None:
-        """The share of the search's gain that the test split took away; None without both.
+        """The share of the search's gain that was lost on the test split.
 
-        0: none, 1: all, above 1: worse than the baseline there, negative: it gained more.
+        0: none was lost, 1: all, above 1: worse than the baseline, negative: a larger gain. None
+        unless the idea is an improvement with a delta on both splits.
         """
         if self.finding is not Verdict.IMPROVEMENT or not self.delta or self.test_delta is None:
             return None
         return 1 - self.test_delta / self.delta
 
 
-# A claim: what was measured of an idea, and all that is needed to measure it again.
+# A claim: an idea's measurements, and everything that is needed to repeat them.
 
 
 class Measured(Record):
-    """A trial that was scored: its seed, its metrics, the hash of its predictions."""
+    """A scored trial: its seed, its metrics, the hash of its predictions."""
 
     trial_id: str
     seed: int
@@ -122,10 +122,10 @@ class Measured(Record):
 
 
 class Evidence(Record):
-    """The trials of a claim on one split, in the order of their seeds, and what they come to.
+    """The trials of a claim on one split, in the order of their seeds, and their comparison.
 
-    `comparison` is of the idea with the baseline alone. The verdict takes all ideas of the campaign
-    together, so it is derived when it is read: `hpcsci results`.
+    `comparison` is only between the idea and the baseline. The verdict depends on all ideas of the
+    campaign, so `hpcsci results` derives it when asked.
     """
 
     idea: tuple[Measured, ...]
@@ -134,14 +134,14 @@ class Evidence(Record):
 
 
 class Claim(Record):
-    """`ideas/ID/claim.json`. `code` is relative to the idea's folder; `metric` is what counts,
-    and `tolerances` are the metrics that have one.
+    """`ideas/ID/claim.json`. `code` is relative to the idea's folder; `metric` is the primary one,
+    and `tolerances` are the metrics that have a tolerance.
 
-    The recipe lies beside it as recipe.tar, with `recipe_hash`. `q` and `decision` are those of
+    recipe.tar beside it holds the recipe with `recipe_hash`. `q` and `decision` are settings of
     `loop`, None in claims of earlier versions.
 
-    The test split is in `evidence` only where the idea was let to it and all its trials there, and
-    the baseline's with the same seeds, were scored.
+    `evidence` has the test split only if the idea had access to it, and all of its trials there
+    and the baseline's with the same seeds were scored.
     """
 
     version: Literal[1] = 1
@@ -172,11 +172,11 @@ class Claim(Record):
     evidence: dict[Split, Evidence]
 
 
-# What came of running a claim again.
+# The outcome of rerunning a claim.
 
 
 class Holding(StrEnum):
-    """Whether a claim holds."""
+    """Whether a claim holds when it is rerun."""
 
     BITS = "holds"
     FIGURES = "holds in the figures, not bit by bit"
@@ -185,7 +185,7 @@ class Holding(StrEnum):
 
 
 class SeedAgain(Record):
-    """One trial as it was recorded and as it came out again; `again` None: it failed."""
+    """The recorded value of a trial and that of its rerun; `again` is None if the rerun failed."""
 
     split: Split
     of: Literal["baseline", "idea"]
@@ -198,20 +198,20 @@ class SeedAgain(Record):
 
 
 class Effect(Record):
-    """The idea against the baseline on one split, as recorded and again."""
+    """The comparison with the baseline on one split, as recorded and from the reruns."""
 
     recorded: Comparison
     again: Comparison | None
 
 
 class Reproduction(Record):
-    """The outcome. `reasons` say why a claim does not hold or nothing can be told, `notes` what
-    else differs.
+    """The outcome of rerunning a claim. `reasons` say why it does not hold or cannot be decided,
+    `notes` what else differs.
 
-    `rows` and `effects` are empty where what was recorded is not whole: nothing was run then, and
-    `metric` may not be known.
-    `folder` holds the trials, None where there are none. `alone`: an idea's folder was held against
-    nothing but itself, for its campaign was not there; `notes` say what that leaves out.
+    `rows` and `effects` are empty if the record is incomplete or damaged: then nothing was rerun,
+    and `metric` may be unknown. `folder` holds the rerun trials; None if there are none. `alone`:
+    the idea's folder was checked only against itself, because its campaign was not available;
+    `notes` say what that omits.
     """
 
     campaign_id: str

@@ -1,4 +1,4 @@
-"""Ideas, their lineage, and the versions of their code."""
+"""Ideas with their lineage, and the versions of their code."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from hpcscientist.records.base import Prose, Record
 
 BASELINE_ID = "baseline"
 BASELINE_ATTEMPT = 1
-SURVEY_ID = SURVEY  # what is asked for the campaign as a whole, before its first idea
-CAMPAIGN_ID = "campaign"  # what is asked for the paper on the campaign as a whole
+SURVEY_ID = SURVEY  # the subject of model calls for the whole campaign, before its first idea
+CAMPAIGN_ID = "campaign"  # the subject of model calls for the paper on the whole campaign
 
 # Who proposes an idea: a language model, or the control arm (a search over the recipe's knobs).
 Arm = Literal["model", "control"]
 
 Mode = Literal["guided", "open", "follow-up"]
 
-# Why an attempt was made: the first version, a repair, what a reviewer found lacking, further runs.
+# Why an attempt was made: a first version, a fix, a completion after review, an improvement, or a
+# further run.
 AttemptKind = Literal[
     "draft", "debug", "complete", "improve", "ablation", "sensitivity", "follow-up"
 ]
@@ -53,12 +54,12 @@ class Proposal(Record):
     @field_validator("title", mode="before")
     @classmethod
     def _one_plain_line(cls, title: object) -> object:
-        """It goes into tables, files and terminals, so nothing there may obey it."""
+        """Make the title one printable line: it goes into tables, files and terminals."""
         return one_line(printable(title), None) if isinstance(title, str) else title
 
 
 class PromptRef(Record):
-    """A call that led to an idea: whose chat.jsonl holds it, its key there, the prompt's hash."""
+    """A call that led to an idea: its chat.jsonl's folder, its key there, the prompt's hash."""
 
     chat: str
     key: str
@@ -67,11 +68,11 @@ class PromptRef(Record):
 
 
 class Idea(Record):
-    """A proposal with its place in the campaign and where it came from.
+    """A proposal with its place in the campaign and its origin.
 
     `shown` lists the ideas whose findings the proposer saw, `papers` the papers of the library
-    that it was shown. `direction` is what the batch gave this idea to work out. `knobs` is set
-    by the control arm only.
+    that it saw. `direction` is the direction that this idea was given in its batch. Only the
+    control arm sets `knobs`.
     """
 
     idea_id: str
@@ -89,12 +90,12 @@ class Idea(Record):
 
     @property
     def arm(self) -> Arm:
-        """Who proposed it."""
+        """The arm that proposed it."""
         return "model" if self.knobs is None else "control"
 
 
 class Attempt(Record):
-    """One version of an idea's code, as it was snapshotted."""
+    """One saved version of an idea's code."""
 
     idea_id: str
     number: int = Field(ge=1)

@@ -1,4 +1,4 @@
-"""Papers and code as the library holds them, and what a search in it finds."""
+"""Papers and code in the library, search results, surveys, and concept profiles."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SearchBy = Literal["keyword", "embedding", "both"]
 
 
 class Section(Record):
-    """A part of a paper under its heading; "" where it has none."""
+    """A section of a paper; `heading` is "" if it has none."""
 
     heading: str
     text: str
 
 
 class Formula(Record):
-    """A formula as text: LaTeX where the source has it, else as it is printed.
+    """A formula as text: LaTeX if the source has it, else as printed.
 
-    `context` is the sentence before it, or what the text says of it.
+    `context` is the sentence before it, or the text's description of it.
     """
 
     text: str
@@ -34,12 +34,12 @@ class Formula(Record):
 
 
 class Paper(Record):
-    """One paper. `origin` names its file, and the record in it: "refs.bib:12"; all of them, with
-    "; " between, where it was made of several sources' records.
+    """One paper. `origin` names its file and the record in it: "refs.bib:12". If several sources'
+    records were merged, it names all of them, separated by "; ".
 
     `paper_id` is "doi:…", "arxiv:…" (without version), "s2:…", "openalex:…", or "title:" and a
-    hash of title, year and first author. `references` are ids where the source gives them, else
-    the entries as printed. `citations` counts the papers that cite this one.
+    hash of title, year and first author. `references` are ids if the source has them, else the
+    entries as printed. `citations` counts the papers that cite this one.
     """
 
     paper_id: str = Field(min_length=1)
@@ -60,7 +60,7 @@ class Paper(Record):
 
 
 class Symbol(Record):
-    """A function, method or class of a reference repository. Lines count from 1, both inside.
+    """A function, method or class of a reference repository. Lines count from 1, both included.
 
     `name` is qualified within its file ("Net.forward"); `file` is relative to the repository.
     """
@@ -77,12 +77,12 @@ class Symbol(Record):
 
     @property
     def symbol_id(self) -> str:
-        """What later stages cite: repository, file and lines."""
+        """The id that later stages cite: repository, file and lines."""
         return f"{self.repository}/{self.file}:{self.first_line}-{self.last_line}"
 
 
 class TermWeight(Record):
-    """What one word of the query adds to a hit's keyword score, and in which field."""
+    """The contribution of one query word in one field to a hit's keyword score."""
 
     term: str
     field: Literal["title", "abstract", "body"]
@@ -90,9 +90,9 @@ class TermWeight(Record):
 
 
 class Why(Record):
-    """Why a hit is one. None where that search did not find it.
+    """Why a search returned a hit. Fields of a search that did not find it are None.
 
-    Ranks count from 1 in each search alone; `cosine` is between query and paper.
+    Each search has its own ranks, from 1. `cosine` is between query and paper.
     """
 
     terms: tuple[TermWeight, ...] = ()
@@ -103,7 +103,7 @@ class Why(Record):
 
 
 class Hit(Record):
-    """A paper that a search found. `score` orders the hits of one search and means no more."""
+    """A paper that a search found. `score` only orders the hits of one search."""
 
     paper_id: str
     title: str
@@ -115,7 +115,7 @@ class Hit(Record):
 
 
 class FormulaHit(Record):
-    """A formula that a search found, with the paper that it is from."""
+    """A formula that a search found, with its paper."""
 
     formula_id: str  # paper_id, "#f" and the formula's number in the paper from 1
     paper_id: str
@@ -130,7 +130,7 @@ class SymbolHit(Record):
     score: float
 
 
-# What a survey of the literature finds (Dolphin, arXiv 2501.03916, 3.1), and concept records.
+# Results of a literature survey (Dolphin, arXiv 2501.03916, 3.1), and concept records.
 
 
 class TaskAttributes(Record):
@@ -158,12 +158,12 @@ class RankReply(Scored):
 
 
 class RankedPaper(Record):
-    """A retrieved paper with its scores; `kept` if it is to be built on (`literature.ranking`).
+    """A retrieved paper with its scores; `kept` if the proposer sees it (`literature.ranking`).
 
-    Scores are None where the model gave no usable reply; such a paper is kept, but stands last:
-    a failed judgement is no evidence against it. Expectations of both are those of the model's
-    odds, None where it told none; `quantile` is the share of the survey's judged papers that are
-    no better. `queries` found it.
+    Scores are None if the model gave no usable reply. Such a paper is normally kept, but ranked
+    last: a failed judgement is no evidence against it. The expected scores are computed from the
+    model's odds, None if the server reported none. `quantile` is the share of the survey's judged
+    papers that are no better. `queries` are the queries that found it.
     """
 
     paper_id: str
@@ -181,17 +181,17 @@ class RankedPaper(Record):
 
 
 class Survey(Record):
-    """A survey. `papers` are all that were retrieved, those kept first, best first."""
+    """A survey. `papers` are all retrieved papers: the kept ones first, in order of rank."""
 
     attributes: TaskAttributes
     queries: tuple[str, ...]
     papers: tuple[RankedPaper, ...]
-    library: str  # fingerprint of the library that was searched; "" for none
+    library: str  # fingerprint of the searched library; "" for none
     notes: tuple[str, ...] = ()
 
     @property
     def kept(self) -> tuple[RankedPaper, ...]:
-        """The papers that the proposer is shown."""
+        """The papers that the proposer sees."""
         return tuple(paper for paper in self.papers if paper.kept)
 
 
@@ -219,9 +219,9 @@ class ProfileReply(Record):
 
 
 class ConceptRecord(Record):
-    """A concept profile (AI-Researcher, resource analyst): what later stages cite.
+    """A concept profile, cited by later stages (AI-Researcher, resource analyst).
 
-    Formula and code are those of the library, looked up by id; None where it has none.
+    Formula and code are looked up in the library by id; None if it has none.
     """
 
     name: str

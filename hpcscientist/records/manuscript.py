@@ -1,6 +1,6 @@
-"""A manuscript: text without numbers, as it was parsed from what a model wrote.
+"""Manuscripts: text without numbers, parsed from what a model wrote, and the defects found in it.
 
-A model writes restricted text: a string a paragraph, or lines that begin with "- " for a list.
+A model writes restricted text: one string per paragraph, or lines that begin with "- " for a list.
 `*words*` are emphasised, `{fact-id}` and `{op(a, b)}` print a number, `[@paper-id]` and
 `[@a; @b]` cite papers, `[#figure-id]` refers to a figure. There is no LaTeX and no HTML.
 """
@@ -27,13 +27,13 @@ _ITEM = re.compile(r"^- +", re.MULTILINE)
 
 
 class Text(Record):
-    """Words."""
+    """Plain words."""
 
     kind: Literal["text"] = "text"
     text: str
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the restricted text."""
         return self.text
 
 
@@ -44,40 +44,40 @@ class Number(Record):
     ref: Reference
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the restricted text."""
         return f"{{{self.ref}}}"
 
 
 class Citation(Record):
-    """Papers of the library, by their ids."""
+    """A citation of papers of the library, by their ids."""
 
     kind: Literal["citation"] = "citation"
     papers: tuple[str, ...] = Field(min_length=1)
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the restricted text."""
         return f"[{'; '.join(f'@{paper}' for paper in self.papers)}]"
 
 
 class FigureRef(Record):
-    """A figure or a table of the manuscript, by its id."""
+    """A reference to a figure or table of the manuscript, by its id."""
 
     kind: Literal["figure"] = "figure"
     id: str = Field(pattern=rf"^{_FIGURE_ID}$")
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the restricted text."""
         return f"[#{self.id}]"
 
 
 class Emphasis(Record):
-    """Emphasised words, with what is among them."""
+    """Emphasised words, which may include numbers, citations and references."""
 
     kind: Literal["emphasis"] = "emphasis"
     parts: tuple[Annotated[Text | Number | Citation | FigureRef, Field(discriminator="kind")], ...]
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the restricted text."""
         return f"*{written(self.parts)}*"
 
 
@@ -86,14 +86,14 @@ Line = tuple[Inline, ...]
 
 
 class Paragraph(Record):
-    """Sentences."""
+    """A paragraph."""
 
     kind: Literal["paragraph"] = "paragraph"
     parts: Line
 
 
 class ItemList(Record):
-    """A list without numbers."""
+    """An unnumbered list."""
 
     kind: Literal["list"] = "list"
     items: tuple[Line, ...] = Field(min_length=1)
@@ -111,9 +111,9 @@ class Section(Record):
 
 
 class FigureUse(Record):
-    """A figure or a table that our own code draws, with the words about it.
+    """A figure or table that the package draws, with its caption.
 
-    `alt` is what those are told who cannot see it; plain words.
+    `alt` is the alternative text for people who cannot see it, in plain words.
     """
 
     id: str = Field(pattern=rf"^{_FIGURE_ID}$")
@@ -122,7 +122,7 @@ class FigureUse(Record):
 
 
 class Support(Record):
-    """Why a paper is cited: the sentence of the manuscript, and the paper's own words for it."""
+    """Why a paper is cited: the manuscript's sentence, and the paper's words that support it."""
 
     paper_id: str
     sentence: str
@@ -130,7 +130,7 @@ class Support(Record):
 
 
 class PaperScope(Record):
-    """What a manuscript is about: some ideas, or (without any) the campaign as a whole."""
+    """The subject of a manuscript: some ideas, or the whole campaign if `ideas` is empty."""
 
     campaign_id: str
     ideas: tuple[str, ...] = ()
@@ -149,33 +149,33 @@ class Manuscript(Record):
 
 
 class DefectCode(StrEnum):
-    """What is wrong with a manuscript."""
+    """The kind of a defect of a manuscript."""
 
-    SYNTAX = "syntax"  # no restricted text
+    SYNTAX = "syntax"  # not restricted text
     HIDDEN_CHARACTER = "hidden_character"  # invisible, or not what it looks like
     TYPED_NUMBER = "typed_number"
     UNKNOWN_FACT = "unknown_fact"
-    BAD_FORMULA = "bad_formula"  # of facts that do not go together
+    BAD_FORMULA = "bad_formula"  # of facts that cannot be combined
     WRONG_IDEA = "wrong_idea"
-    WRONG_RUN = "wrong_run"  # an ablation of another idea, or none
+    WRONG_RUN = "wrong_run"  # another run of the idea than the sentence says
     WRONG_SPLIT = "wrong_split"
     WRONG_METRIC = "wrong_metric"
     WRONG_STATISTIC = "wrong_statistic"
     WRONG_UNIT = "wrong_unit"
     WRONG_SIGN = "wrong_sign"
-    WRONG_COUNT = "wrong_count"  # n that is not that of what is told, seeds for trials
-    UNCONFIRMED = "unconfirmed"  # a word of success without a confirmed claim of that scope
+    WRONG_COUNT = "wrong_count"  # an n that belongs to something else, or seeds for trials
+    UNCONFIRMED = "unconfirmed"  # a claim of success without a confirmed claim of that scope
     CONTRADICTED = "contradicted"  # the record says otherwise
-    BEYOND_EVIDENCE = "beyond_evidence"  # what no experiment of a campaign can show
+    BEYOND_EVIDENCE = "beyond_evidence"  # something that no experiment of a campaign can show
     NOT_TOLD = "not_told"  # failed runs, ideas tried, the correction for them
-    FOREIGN_SETUP = "foreign_setup"  # a published number without whose setup it is of
+    FOREIGN_SETUP = "foreign_setup"  # a published number without the setup that it was measured in
     UNKNOWN_PAPER = "unknown_paper"
     UNSUPPORTED_CITATION = "unsupported_citation"
     UNCITED_PAPER = "uncited_paper"
     UNKNOWN_FIGURE = "unknown_figure"
     UNUSED_FIGURE = "unused_figure"
-    CHANGED_EVIDENCE = "changed_evidence"  # a result, the journal or a claim is another now
-    # Of the finished document.
+    CHANGED_EVIDENCE = "changed_evidence"  # a result, the journal or a claim has changed
+    # Defects of the finished document.
     BUILD_FAILED = "build_failed"
     UNDEFINED_REFERENCE = "undefined_reference"
     OVERFULL_BOX = "overfull_box"
@@ -183,25 +183,27 @@ class DefectCode(StrEnum):
     PAGE_COUNT = "page_count"
     UNTRACED_NUMBER = "untraced_number"  # a digit of the PDF that no fact explains
     LINK_TEXT = "link_text"  # a link whose text is not its value
-    # Of what a writer was asked for.
+    # Deviations from what the writer was asked for.
     MISSING_SECTION = "missing_section"
     TOO_LONG = "too_long"
     CHECKLIST = "checklist"
 
 
 class Place(Record):
-    """Where: "title", "abstract", a section's id or "figure:ID", and which paragraph, from 1."""
+    """A place in a manuscript. `section` is "title", "abstract", a section's id or "figure:ID";
+    `paragraph` counts from 1.
+    """
 
     section: str
     paragraph: int = Field(default=1, ge=1)
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the place in words."""
         return f"{self.section}, paragraph {self.paragraph}"
 
 
 class Defect(Record):
-    """One finding. `found` is what is wrong, as it is written; `fix` one line: what to write."""
+    """One defect. `found` is the defective text; `fix` says in one line what to write instead."""
 
     code: DefectCode
     place: Place
@@ -209,12 +211,12 @@ class Defect(Record):
     fix: str
 
     def __str__(self) -> str:
-        """One line for people and for the next prompt."""
+        """Return one line for people and for the next prompt."""
         return f"{self.place}: {self.code}: {self.found!r}: {self.fix}"
 
 
 class NotRestrictedText(ValueError):
-    """A text is not restricted text; `code` says in which way, `found` where."""
+    """A text is not restricted text; `code` is the kind of defect, `found` the defective text."""
 
     def __init__(self, code: DefectCode, found: str, why: str) -> None:
         self.code, self.found = code, found
@@ -222,7 +224,7 @@ class NotRestrictedText(ValueError):
 
 
 def parse_line(text: str) -> Line:
-    """Return the parts of one paragraph, item or caption. Raises NotRestrictedText."""
+    """Parse one paragraph, item or caption. Raises NotRestrictedText."""
     if len(text) > LONGEST_PROSE:
         raise NotRestrictedText(
             DefectCode.TOO_LONG, text[:40], f"longer than {LONGEST_PROSE} characters; split it"
@@ -233,7 +235,7 @@ def parse_line(text: str) -> Line:
 
 
 def parse_blocks(text: str) -> tuple[Block, ...]:
-    """Return paragraphs and lists, which blank lines divide. Raises NotRestrictedText."""
+    """Parse paragraphs and lists, separated by blank lines. Raises NotRestrictedText."""
     blocks: list[Block] = []
     for chunk in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n")):
         if not (chunk := chunk.strip()):
@@ -247,12 +249,12 @@ def parse_blocks(text: str) -> tuple[Block, ...]:
 
 
 def written(parts: Iterable[Inline]) -> str:
-    """Return parts as a model writes them; `parse_line` reads that."""
+    """Return parts as restricted text, the inverse of `parse_line`."""
     return "".join(map(str, parts))
 
 
 def walk(parts: Iterable[Inline]) -> Iterator[Text | Number | Citation | FigureRef]:
-    """Go through parts in their order, those that are emphasised among them."""
+    """Yield all parts in order, including those within emphasis."""
     for part in parts:
         if isinstance(part, Emphasis):
             yield from part.parts
@@ -261,7 +263,7 @@ def walk(parts: Iterable[Inline]) -> Iterator[Text | Number | Citation | FigureR
 
 
 def lines(manuscript: Manuscript) -> Iterator[tuple[Place, Line]]:
-    """Go through all text of a manuscript: titles, abstract, paragraphs, items, captions, alt."""
+    """Yield all text of a manuscript: titles, abstract, paragraphs, items, captions, alt."""
 
     def of_blocks(section: str, blocks: Iterable[Block]) -> Iterator[tuple[Place, Line]]:
         for number, block in enumerate(blocks, 1):
@@ -281,13 +283,14 @@ def lines(manuscript: Manuscript) -> Iterator[tuple[Place, Line]]:
             yield place, (Text(text=figure.alt),)
 
 
-# Beyond these, categories C (control, format, surrogate, private) and the joiners are hidden.
+# All other characters of category C (control, format, surrogate, private), line and paragraph
+# separators, variation selectors and these fillers count as hidden.
 _ALLOWED_WHITE: Final = " \n\t"
 _FILLERS: Final = "\ufffc\ufffd\u034f\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0\u2800\u00ad"
 
 
 def refuse_hidden(text: str) -> None:
-    """Raise NotRestrictedText where a character is invisible or changes what others look like."""
+    """Raise NotRestrictedText if a character is invisible or changes the look of others."""
     for character in text:
         if character in _ALLOWED_WHITE:
             continue
@@ -317,7 +320,7 @@ def _parts(text: str, *, emphasis: bool) -> Iterator[Inline]:
 
 
 def _special(text: str, at: int, emphasis: bool) -> tuple[Inline | None, int]:
-    """Return what begins at a character, and where it ends; None for words."""
+    """Return the part that begins at a character, and its end; None for plain words."""
     character, excerpt = text[at], text[at : at + 40]
     if character == "{":
         return _number(text, at)

@@ -1,4 +1,4 @@
-"""One call to a language model: request and reply."""
+"""Calls to language models: requests, replies, and recorded replies (playbooks)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from hpcscientist.records.base import MOST, NumberOdds, Record
 
 Role = str
-"""Whose model answers: `ideation`, `code`, `review`, or one that a stage brings."""
+"""The role whose model answers: `ideation`, `code`, `review`, or one that a stage defines."""
 
 
 class Message(Record):
@@ -23,23 +23,22 @@ class Message(Record):
 
 
 class ModelRequest(Record):
-    """A request. (`subject`, `key`) names it uniquely in a campaign.
+    """A request. (`subject`, `key`) identifies it within a campaign.
 
-    `subject` is what it is about: an idea, the survey, a paper, a review. The record of its calls
-    lies in the subject's folder.
+    `subject` is what it is about: an idea, the survey, a paper, a review. The subject's folder has
+    the record of its calls.
 
-    `stage` is what is asked for (propose, code, debug, …), `ordinal` counts the calls of
-    that stage for this idea from 1, `draft` tells replies apart that are asked for side by side,
-    from 0, and `repair` counts the repairs of one call from 1 (0: the first try). `role` says
-    whose model is asked.
-    `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
-    bounds the reply, thinking included. `top_p` None leaves it to the server. `ignore_eos` has a
-    server that knows how (vLLM) go on until then: for measurements.
-    `question` names what is asked where `messages` are a shortened form of that: replies are
-    recorded under it. Left empty, the messages are the question.
-    `begun` is how the reply begins, for a server that lets a model go on from there; it is no part
-    of the reply's text.
-    `scale` is the highest value of scores from 1 on whose probabilities are wanted; 0: none are.
+    `stage` is the kind of call (propose, code, debug, …). `ordinal` counts the stage's calls for
+    this subject from 1. `draft` distinguishes concurrent requests, from 0. `repair` counts the
+    repairs of one call from 1 (0: the first try). `role` says whose model is asked.
+    `reply_schema` is a JSON schema that the reply must fit; None means free text. `max_tokens`
+    bounds the reply, thinking included. `top_p` None leaves it to the server. `ignore_eos` makes a
+    server that supports it (vLLM) generate until that bound, for measurements.
+    `question` identifies the request if `messages` are a shortened form of it: replies are recorded
+    under it. If it is empty, the messages are the question.
+    `begun` is the beginning of the reply, for servers that can continue from it; the reply's text
+    does not include it.
+    `scale` is the highest value of the scores, from 1, whose probabilities are wanted; 0: none.
     """
 
     subject: str
@@ -62,7 +61,7 @@ class ModelRequest(Record):
 
     @property
     def key(self) -> str:
-        """The call's name within its idea."""
+        """The call's name within its subject."""
         name = f"{self.stage}/{self.ordinal}"
         name = f"{name}/draft{self.draft}" if self.draft else name
         return f"{name}/repair{self.repair}" if self.repair else name
@@ -95,13 +94,13 @@ LARGEST = 2**30  # bytes of a playbook
 
 
 class PlaybookEntry(Record):
-    """One line of a playbook: which call it answers, and with what.
+    """One line of a playbook: a call and its answer.
 
-    `tokens_estimated` says that the counts given are estimates themselves. `odds` are those of
-    the numbers in the answer's text, where the server told them.
+    `tokens_estimated` says that the token counts are estimates. `odds` are the probabilities of the
+    numbers in the answer's text, if the server reported them.
     """
 
-    idea: int = Field(ge=0)  # 0: asked for the campaign, before its first idea
+    idea: int = Field(ge=0)  # 0: a call for the campaign, before its first idea
     stage: str = Field(min_length=1)
     ordinal: int = Field(default=1, ge=1)
     draft: int = Field(default=0, ge=0)
@@ -133,7 +132,7 @@ class PlaybookEntry(Record):
 
 
 def unknown_stage(name: str, known: Collection[str]) -> str:
-    """Say that a stage is none, with the nearest that is."""
+    """Return an error message for an unknown stage, with the nearest known one."""
     close = get_close_matches(name, known, n=1)
     fix = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
     return f"unknown stage {name!r}; {fix}"

@@ -1,4 +1,4 @@
-"""What a proposer is given and what it returns."""
+"""A proposer's tasks and proposals, and the judgements of an idea before code is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpcscientist.records.base import Prose, Record, Scored
 from hpcscientist.records.idea import Idea, KnobValue, Mode, Proposal, Score
 from hpcscientist.records.literature import ConceptRecord
 
-# Proposing step by step, and what is checked before code is written: replies and records.
+# The steps of proposing, and the checks before code is written: replies and records.
 
 Decision = Literal["novel", "not_novel", "undecided"]
 
@@ -88,23 +88,23 @@ class FeasibilityReply(Record):
 
 
 class Vetted(Record):
-    """An idea that goes on, with what the library has of its concepts."""
+    """An idea that passed vetting, with its concepts as found in the library."""
 
     idea: Idea
     concepts: tuple[ConceptRecord, ...] = ()
 
 
 class Verdict(Record, ABC):
-    """What a judge makes of an idea before code is written."""
+    """A judge's verdict on an idea before code is written."""
 
     @property
     @abstractmethod
     def objection(self) -> str | None:
-        """Why the idea goes no further, in one line; None: it does."""
+        """Why the idea is rejected, in one line; None if it is not."""
 
 
 class NoveltyVerdict(Verdict):
-    """Whether an idea is new, as far as the library tells. `evidence` cites papers it was shown."""
+    """Whether an idea is new, judged by the library. `evidence` cites papers that the judge saw."""
 
     decision: Decision
     reason: str
@@ -115,7 +115,7 @@ class NoveltyVerdict(Verdict):
 
     @property
     def objection(self) -> str | None:
-        """Why the idea goes no further; None: it does."""
+        """Why the idea is rejected; None if it is not."""
         if self.decision != "not_novel":
             return None
         cited = [f"{paper.paper_id} ({paper.why.rstrip('.')})" for paper in self.evidence]
@@ -123,7 +123,7 @@ class NoveltyVerdict(Verdict):
 
 
 class FeasibilityVerdict(Verdict):
-    """Whether an idea fits the recipe; `problems` names what does not, each with its figures."""
+    """Whether an idea fits the recipe's limits. `problems` says what does not fit, with figures."""
 
     fits: bool
     problems: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class FeasibilityVerdict(Verdict):
 
     @property
     def objection(self) -> str | None:
-        """Why the idea goes no further; None: it does."""
+        """Why the idea is rejected; None if it is not."""
         if self.fits:
             return None
         return f"set aside, not feasible: {'; '.join(self.problems) or self.reason}"
@@ -149,7 +149,7 @@ class ArchiveEntry(Record):
 
 
 class PastScore(Record):
-    """An earlier idea's mean primary metric with its knobs; None where it was not scored."""
+    """An earlier idea's knobs and its mean primary metric; None if it was not scored."""
 
     idea_id: str
     number: int = Field(ge=1)
@@ -158,7 +158,7 @@ class PastScore(Record):
 
 
 class Reference(Record):
-    """A paper of the survey as a prompt shows it."""
+    """A paper of the survey, as shown in a prompt."""
 
     paper_id: str
     title: str
@@ -167,7 +167,7 @@ class Reference(Record):
 
 
 class Leader(Record):
-    """The best idea so far, to be developed in mode `follow-up`; `effect` is a phrase."""
+    """The best idea so far, to be developed further in mode `follow-up`; `effect` is a phrase."""
 
     idea_id: str
     proposal: Proposal
@@ -175,9 +175,9 @@ class Leader(Record):
 
 
 class Repeated(Record):
-    """An idea that repeats an earlier one, and the `reason` why it is thought to.
+    """A proposal that repeats an earlier idea, and the `reason` for that judgement.
 
-    Title and summary are the earlier one's, "" where that is another campaign's.
+    Title and summary are the earlier idea's; "" if it belongs to another campaign.
     """
 
     proposal: Proposal
@@ -187,10 +187,10 @@ class Repeated(Record):
 
 
 class ProposalTask(Record):
-    """What is known when idea `number` is proposed, in order of idea numbers.
+    """The input for proposing idea `number`. Records in it are in order of idea numbers.
 
-    `shown` lists the ideas whose findings stand in `feedback` or `archive`. `direction` is what
-    this idea is to work out, `others` the titles of those that the rest of its batch works out.
+    `shown` lists the ideas whose findings are in `feedback` or `archive`. `direction` is this
+    idea's direction, `others` the titles of the directions of the rest of its batch.
     """
 
     idea_id: str
@@ -209,14 +209,14 @@ class ProposalTask(Record):
 
 
 class BatchTask(Record):
-    """What is known when a batch of ideas is to be told apart. `first` is asked for it."""
+    """The input for choosing a batch's distinct directions; `first` is its first idea's task."""
 
     first: ProposalTask
     numbers: tuple[int, ...] = Field(min_length=1)
 
 
 class Proposed(Record):
-    """A proposal; `shown` lists the ideas whose findings the proposer was told."""
+    """A proposal; `shown` lists the ideas whose findings the proposer saw."""
 
     proposal: Proposal
     shown: tuple[str, ...] = ()

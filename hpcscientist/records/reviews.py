@@ -1,4 +1,4 @@
-"""Reviews and comparisons of papers, as they are written to disk and printed as JSON."""
+"""Reviews and comparisons of papers, as written to disk and printed as JSON."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Interval = tuple[float, float]
 
 
 class Finding(Record):
-    """Something in a paper that its reviewer was not shown: a text for machines alone, or one
-    that tells a reviewer what to do. `quote` is that text, shortened; `page` counts from 1.
+    """A text in a paper that was withheld from reviewers: one that only machines read, or one
+    that instructs reviewers. `quote` is that text, shortened; `page` counts from 1.
     """
 
     place: Place
@@ -28,8 +28,8 @@ class Finding(Record):
 
 
 class Mark(Record):
-    """One score of one reviewer: what was sampled, and the expectation over the scale where the
-    server told how likely each value was.
+    """One score of one reviewer: the sampled value, and the expected value if the server reported
+    the probability of each value.
     """
 
     sampled: int
@@ -37,15 +37,15 @@ class Mark(Record):
 
     @property
     def value(self) -> float:
-        """The expectation where it is known."""
+        """The expected value if known, else the sampled one."""
         return float(self.sampled) if self.expected is None else self.expected
 
 
 class MemberReview(Record):
     """One reviewer's review after its last reflection.
 
-    `rounds` counts its replies; `settled`: it ended because the reviewer had nothing to change.
-    `texts`, `lists`, `choices` and `marks` are its answers by the form's fields.
+    `rounds` counts its replies; `settled`: reflection ended because the reviewer was done.
+    `texts`, `lists`, `choices` and `marks` hold its answers by the form's fields.
     """
 
     member: int = Field(ge=1)
@@ -61,7 +61,7 @@ class Spread(Record):
     """A score over all reviewers: means, and the standard deviation (ddof 1) of one review.
 
     `interval` is the 95% t interval of the mean of `value`; None with fewer than two reviewers,
-    or where they do not differ. `value` is by expectation where every reviewer has one.
+    or if their values are equal. `value` uses expected values if every reviewer has one.
     """
 
     value: float
@@ -73,7 +73,7 @@ class Spread(Record):
 
 
 class Measure(Record):
-    """A measured figure with its 95% interval; None where there is nothing to take it from."""
+    """A measured value with its 95% interval; None if there is no data for it."""
 
     value: float | None
     interval: Interval | None = None
@@ -81,9 +81,10 @@ class Measure(Record):
 
 
 class Calibrated(Record):
-    """What a calibration makes of a review, and how far it errs on papers held out.
+    """A review's calibrated probability and decision, with the error on held-out papers.
 
-    `applied` false: it was made with another form, model or number of reviews, which `note` names.
+    `applied` is false if the calibration used another form, model or number of reviews; `note`
+    names the difference.
     """
 
     applied: bool
@@ -97,7 +98,7 @@ class Calibrated(Record):
 
 
 class Effort(Record):
-    """What was asked of the models. Seconds are theirs, added up."""
+    """The cost of the model calls. `seconds` is the models' total time."""
 
     replies: int = 0
     repairs: int = 0
@@ -110,8 +111,8 @@ class Effort(Record):
 class Before(Record):
     """The overall score of an earlier version of a paper, by the same form and models.
 
-    `gain` is now minus before, with Welch's 95% interval over reviewers. Who revises for a reviewer
-    raises its scores, so a gain is no measure of quality.
+    `gain` is now minus before, with Welch's 95% interval over reviewers. Revising a paper to please
+    a reviewer raises its scores, so a gain does not measure quality.
     """
 
     review_id: str
@@ -120,10 +121,10 @@ class Before(Record):
 
 
 class Review(Record):
-    """`review.json`. `parts`: into how many parts the paper was read, 1: as a whole.
+    """`review.json`. `parts` is the number of parts in which the paper was read; 1: as a whole.
 
-    `decision` follows from the mean of the form's overall score and its threshold; `chair` is what
-    the area chair decided. `lost` says why reviewers are missing.
+    `decision` follows from the mean of the form's overall score and its threshold; `chair` is the
+    area chair's review. `lost` says why reviewers are missing.
     """
 
     version: Literal[1] = 1
@@ -156,7 +157,7 @@ class Review(Record):
 class Sample(Record):
     """One comparison by a judge. `swapped`: the second paper was shown first.
 
-    `marks` are from -3 to 3, positive where the first paper is better, whatever the order.
+    `marks` are from -3 to 3, positive if the first paper is better, in either order.
     """
 
     number: int = Field(ge=1)
@@ -166,11 +167,11 @@ class Sample(Record):
 
 
 class AspectResult(Record):
-    """One aspect over a judge's samples, or over judges.
+    """The result for one aspect, over a judge's samples or over judges.
 
     `comparable` is the share of samples of at least -1. `consistency` is the share of swapped
-    pairs that agree on which paper is better, or that neither is; `position` how much better a
-    paper seems for being shown first. Over judges, means are of the judges' own.
+    pairs that agree on which paper is better, or that neither is. `position` is how much better a
+    paper is rated because it is shown first. Results over judges are means of each judge's results.
     """
 
     rating: Measure
@@ -181,7 +182,7 @@ class AspectResult(Record):
 
 
 class JudgeResult(Record):
-    """What one model made of two papers."""
+    """One judge's comparison of two papers."""
 
     judge: str
     models: tuple[str, ...]
@@ -192,7 +193,7 @@ class JudgeResult(Record):
 
 
 class PaperComparison(Record):
-    """`comparison.json`: two papers, compared by some judges."""
+    """`comparison.json`: two papers, compared by one or more judges."""
 
     version: Literal[1] = 1
     comparison_id: str

@@ -1,6 +1,6 @@
-"""A site profile: what a cluster demands and offers. Written by people as TOML, frozen at launch.
+"""Site profiles: what a cluster requires and offers. Written by people as TOML, frozen at launch.
 
-Empty strings and zeros mean "do not ask for it" or "read it from Slurm".
+Empty strings and zeros mean "do not request it" or "read it from Slurm".
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pydantic_core import PydanticCustomError
 from hpcscientist.records.base import Record
 
 BackendKind = str
-"""Where trials run: `local`, `slurm`, or what another installed package adds."""
-"""What runs trials: each has a backend and a site of its own."""
+"""What runs trials: `local`, `slurm`, or the name of a backend that another package adds. Each has
+its own backend and site.
+"""
 
-# These become words of a job script's #SBATCH lines.
+# These become words in a job script's #SBATCH lines.
 Word = Annotated[str, Field(pattern=r"^[^\s]*$")]
 Options = Annotated[str, Field(pattern=r"^[^\n\r]+$")]
 Gres = Annotated[str, Field(pattern=r"^[^{}\s]*\{gpus\}[^{}\s]*$")]
@@ -44,15 +45,15 @@ Memory = Annotated[int | str, _MEMORY]
 class SlurmSite(Record):
     """How arrays of trials are submitted. MiB, minutes, seconds, counts.
 
-    `cluster` is asked instead of the one that is here, by every command. `gres` is the form of a
-    request for GPUs, with `{gpus}` for the number; it is used only for trials that need some.
-    `gpu_option` is the option of sbatch that GPUs are asked for by: `--gpus-per-node=a100:2`, say,
-    instead of `--gres=gpu:a100:2`. `memory` says how memory is asked for, `memory_margin_mb` what
-    is added for the worker beside the candidate. `at_once` is the array's %N (0: no throttle).
-    `pack_s`: trials expected to be shorter are put into one array task until it is about that
-    long (0: never). `max_array` and `max_submit` 0: read from Slurm. `max_minutes` bounds the
-    time limit of a packed array task (0: the partition's). `extra` are further sbatch options,
-    written as on its command line; see `config.sbatch` for what they may be.
+    Every Slurm command addresses `cluster` instead of the local one. `gres` is the form of a
+    request for GPUs, with `{gpus}` for the number; it is used only for trials that need GPUs.
+    `gpu_option` is the sbatch option that requests GPUs, for example `--gpus-per-node=a100:2`
+    instead of `--gres=gpu:a100:2`. `memory` says how memory is requested; `memory_margin_mb` is
+    added for the worker beside the candidate. `at_once` is the array's %N (0: no throttle).
+    `pack_s`: trials expected to be shorter share an array task, until the task is about that long
+    (0: never). `max_array` and `max_submit` 0: read from Slurm. `max_minutes` bounds the time limit
+    of a packed array task (0: the partition's limit). `extra` are further sbatch options, written
+    as on its command line; see `config.sbatch` for the allowed ones.
     """
 
     cluster: Word = ""
@@ -79,11 +80,12 @@ class SlurmSite(Record):
 
 
 class PartitionChoice(Record):
-    """A partition, or a list of some, and which jobs go there: those that fit all of its limits.
+    """A partition, or a list of partitions, for the jobs that fit all of its limits.
 
-    `max_memory` is a job's whole memory. `gpus` left out: any number; 0: jobs without GPUs alone;
-    else jobs with 1 to so many. Another limit that is left out is none. `name` and the rest take
-    the place of [slurm]'s unless they are ""; `extra` comes beside [slurm]'s.
+    `max_memory` limits a job's total memory. If `gpus` is omitted, jobs may have any number; 0
+    means only jobs without GPUs, n means jobs with 1 to n GPUs. Other limits that are omitted do
+    not apply. `name` and the other options replace those of [slurm] unless they are ""; `extra` is
+    added to [slurm]'s.
     """
 
     name: Word = ""
@@ -100,14 +102,14 @@ class PartitionChoice(Record):
 
 
 class WatchSite(Record):
-    """How often Slurm is asked. Seconds.
+    """How often the driver polls Slurm. Seconds.
 
-    A round of one squeue comes `round_min_s` after something happened, then ever later, up to
-    `round_max_s`. sacct is asked where something left the queue unseen; after `accounting_s`
-    without an answer such tasks count as lost. Files of the run directory are looked at every
-    `files_s`. `visible_s`: how long a shared file system may hide what another node wrote.
-    `command_s`: after this long a scheduler command counts as unanswered. `gather_s`: how long
-    trials are gathered into one array before it is submitted.
+    A round (one squeue) comes `round_min_s` after something happened; then the interval grows up
+    to `round_max_s`. The driver asks sacct if tasks left the queue unseen; after `accounting_s`
+    without an answer they count as lost. It checks files of the run directory every `files_s`.
+    `visible_s`: how long a shared file system may hide what another node wrote. `command_s`: a
+    scheduler command that takes longer counts as unanswered. `gather_s`: how long trials are
+    collected into one array before it is submitted.
     """
 
     round_min_s: float = Field(default=2.0, gt=0)
@@ -120,12 +122,12 @@ class WatchSite(Record):
 
 
 class Host(Record):
-    """What a trial finds on a compute node, beside what the recipe says.
+    """A trial's environment on a compute node, besides what the recipe says.
 
     `scratch` is a node-local folder for private files, `$VARIABLES` allowed; empty: the system's
-    temporary folder. `binds` are further folders a candidate sees read-only, `PATH` or
-    `PATH:INSIDE`. `copy_image` copies the image to `scratch` once a node. `network` "open" is for
-    sites where Apptainer cannot cut it; the campaign's header says so then.
+    temporary folder. `binds` are further folders that a candidate sees read-only, `PATH` or
+    `PATH:INSIDE`. `copy_image` copies the image to `scratch` once per node. `network` "open" is for
+    sites where Apptainer cannot isolate the network; the campaign's header then says so.
     """
 
     scratch: str = ""
@@ -137,8 +139,9 @@ class Host(Record):
 class ControllerSite(Record):
     """The job that drives a campaign (`launch --nodes`). Minutes, MiB, seconds.
 
-    Account, partition, QOS, constraint, modules and setup are those of the trials unless given
-    here. It stops cleanly `stop_before_s` before its time limit and its continuation goes on.
+    Account, partition, QOS and constraint default to those of the trials; modules and setup are
+    those of the trials. The job stops cleanly `stop_before_s` before its time limit, and the next
+    job of the chain continues.
     """
 
     account: Word = ""
@@ -157,9 +160,10 @@ class ControllerSite(Record):
 class ServingSite(Record):
     """Where models are served (`vllm:`). MiB.
 
-    `python` is an interpreter that has vLLM and Ray; "" means the controller's. `image` is an
-    image in which the engine runs instead. `scratch` is a node-local folder for caches,
-    `$VARIABLES` allowed; "" means host.scratch. `object_store_mb` is Ray's, on each node.
+    `python` is an interpreter that has vLLM and Ray; "" means the controller's. `image` is a
+    container image in which the engine runs instead. `scratch` is a node-local folder for caches,
+    `$VARIABLES` allowed; "" means host.scratch. `object_store_mb` is the size of Ray's object store
+    on each node.
     """
 
     python: str = ""
@@ -169,7 +173,7 @@ class ServingSite(Record):
 
 
 class Site(Record):
-    """A site profile. A job goes to the first of `partitions` it fits; see `config.partitions`."""
+    """A site profile. A job uses the first of `partitions` it fits; see `config.partitions`."""
 
     name: str = ""
     slurm: SlurmSite = SlurmSite()

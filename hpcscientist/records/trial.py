@@ -1,4 +1,4 @@
-"""Trials: what is to be run, and what came of it."""
+"""Trials: their specs and outcomes, and the messages that backends and the driver exchange."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ LARGEST: Final = 1e150  # beyond it squares overflow; no metric is that large
 
 
 def is_measured(value: float) -> bool:
-    """Whether a score can be reckoned with: finite, and at most `LARGEST` in size."""
+    """Return whether a score can be used in statistics: finite, and at most `LARGEST` in size."""
     return math.isfinite(value) and abs(value) <= LARGEST
 
 
 class IdeaFailure(StrEnum):
-    """What the candidate did wrong."""
+    """How the candidate failed."""
 
     ERROR = "error"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     BAD_PREDICTIONS = "bad_predictions"
     TAMPERING = "tampering"
-    WORKER_LOST = "worker_lost"  # again and again, and with this code alone
+    WORKER_LOST = "worker_lost"  # repeatedly, and only with this code
 
 
-# No repair is asked for: what would be tried next is trusted no more than this was.
+# No fix is requested after these: a fixed version would not be trusted either.
 DISQUALIFIED: Final = (IdeaFailure.TAMPERING, IdeaFailure.WORKER_LOST)
 
 
 class MachineFailure(StrEnum):
-    """What went wrong around the candidate."""
+    """How the machine or the environment failed."""
 
     LOST = "lost"  # the worker ended without a result
     NODE = "node"  # its node failed
     PREEMPTED = "preempted"
-    CANCELLED = "cancelled"  # by somebody else than the campaign
+    CANCELLED = "cancelled"  # not by the campaign
     WALLTIME = "walltime"  # the array task's limit came before the trial's deadline
     DISK_FULL = "disk_full"
     SCORER = "scorer"  # the trusted scorer failed
-    TAMPERED = "tampered"  # its folder was changed, and several candidates may have done it
+    TAMPERED = "tampered"  # its folder was changed, possibly by one of several candidates
     SETUP = "setup"  # code or data missing or changed, container not started
 
 
@@ -63,7 +63,7 @@ class Scored(Record):
     def value(self, metric: str) -> float:
         """Return the value of a metric of the recipe.
 
-        Raises RunDirectoryError where a journal that somebody changed has it no more.
+        Raises RunDirectoryError if it is missing: then somebody changed the journal.
         """
         if metric not in self.metrics:
             raise RunDirectoryError(
@@ -82,7 +82,7 @@ class IdeaFailed(Record):
 
 
 class MachineFailed(Record):
-    """The machine failed; says nothing about the idea."""
+    """The machine failed; this says nothing about the idea."""
 
     kind: Literal["machine_failed"] = "machine_failed"
     failure: MachineFailure
@@ -107,20 +107,20 @@ class Stage(StrEnum):
 
 
 EARLIER_SEEDS = "search"
-"""What earlier releases called the stage `seeds`; trials' ids still do, since campaigns that those
-began go on. It is a value of `--model`, too.
+"""The name of stage `seeds` in earlier releases. Trial ids still use it, because campaigns begun
+with those releases continue. It is also a value of `--model`.
 """
 
 
 class Split(StrEnum):
-    """Which held-out inputs are predicted."""
+    """The held-out inputs that a trial predicts."""
 
     VALIDATION = "validation"
     TEST = "test"
 
 
 class Budget(StrEnum):
-    """How much a trial may spend, of every recipe; its own steps lie between."""
+    """The budgets of a trial that every recipe has; a recipe's own steps are between them."""
 
     PILOT = "pilot"
     FULL = "full"
@@ -130,30 +130,30 @@ StepName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=32)]
 
 
 class Direction(StrEnum):
-    """Which way a metric is better."""
+    """The direction in which a metric is better."""
 
     MAXIMIZE = "maximize"
     MINIMIZE = "minimize"
 
 
 class Isolation(StrEnum):
-    """What keeps the candidate away from everything else."""
+    """How the candidate is isolated."""
 
     APPTAINER = "apptainer"
     NONE = "none"
 
 
 SELF_REPORTED = "self-reported "
-"""Begins the name of a metric that the candidate computes itself, so that no table, plot, prompt or
-paper can show its value without saying so.
+"""Prefix of the name of a metric that the candidate computes itself, so that every table, plot,
+prompt and paper that shows its value says so.
 """
 
 
 class MetricSpec(Record):
     """A metric that the scorer reports. `minimum_effect` and `tolerance` are in its unit.
 
-    `tolerance` is how much worse than the baseline an improvement may be by this metric; None:
-    any amount. The metric that decides has none.
+    `tolerance` is how much worse than the baseline an improvement may be in this metric; None:
+    any amount. The primary metric has none.
     """
 
     name: str
@@ -163,13 +163,13 @@ class MetricSpec(Record):
 
     @property
     def is_self_reported(self) -> bool:
-        """Whether the candidate computed the value itself: then nothing confirms it."""
+        """Return whether the candidate computes the value itself; then nothing verifies it."""
         return self.name.startswith(SELF_REPORTED)
 
 
 class Objective(Record):
-    """What an improvement is: better by `primary`, and not worse than allowed by `tolerances`, the
-    metrics that have a tolerance.
+    """The definition of an improvement: better in `primary`, and within the tolerance of each of
+    `tolerances`.
     """
 
     primary: MetricSpec
@@ -190,10 +190,10 @@ class Provenance(Record):
 
 
 class Limits(Record):
-    """What a trial may use. Seconds, MiB, counts.
+    """A trial's resource limits. Seconds, MiB, counts.
 
-    `output_mb` bounds all that is written together and so each single file. `processes` counts
-    threads too; `open_files` is for each process. `scorer_s` and `scorer_mb` bound the scorer.
+    `output_mb` bounds the total output, and so each single file. `processes` counts threads too;
+    `open_files` applies to each process. `scorer_s` and `scorer_mb` bound the scorer.
     """
 
     deadline_s: float = Field(gt=0)
@@ -209,12 +209,12 @@ class Limits(Record):
 
 
 class ProcessSpec(Record):
-    """One of the processes of a trial that run one after another; it is told its name.
+    """One of the sequential processes of a trial. The entry script receives the process's name.
 
-    Below its `--data` it sees the parts of the data that `sees` names (`split`: the inputs asked
-    for), and a folder NAME for each earlier process in `reads`, with the `file` that this one
-    handed on. Nothing else passes from one to the next. `file` is "" where nothing is handed on,
-    and has at most `max_bytes`: a scorer's promise about the size of a code rests on it.
+    Its `--data` folder holds the parts of the data that `sees` names (`split`: the requested
+    inputs), and for each earlier process in `reads` a folder of that name with its `file`. Nothing
+    else passes between processes. `file` is "" if the process hands nothing on. It has at most
+    `max_bytes` bytes: scorers that state the size of a code rely on this limit.
     """
 
     name: StepName
@@ -225,9 +225,9 @@ class ProcessSpec(Record):
 
 
 class Sources(Record):
-    """Where a trial finds things: absolute paths, or keys of `files.vault`, as `labels` always is.
+    """A trial's files: absolute paths, or keys of `files.vault`, as `labels` always is.
 
-    The candidate is told `data` alone.
+    Of these, the candidate is given only `data`.
     """
 
     code: str
@@ -243,10 +243,10 @@ class Sources(Record):
 
 
 class TrialSpec(Record):
-    """One execution of one attempt. `run` counts reruns after machine failures, from 1.
+    """One execution of one attempt. `run` counts from 1; reruns follow machine failures.
 
-    `budget` is the pilot's, the full one (see `Budget`), or a step of the recipe by its name.
-    `alone`: on a machine that runs several side by side, nothing is run beside it.
+    `budget` is the pilot's, the full one (see `Budget`), or the name of a step of the recipe.
+    `alone`: no other trial runs beside it, on a machine that runs several at once.
     """
 
     trial_id: str
@@ -268,16 +268,16 @@ class TrialSpec(Record):
     tokens: int = 0
     alone: bool = False  # specs of earlier versions lack it
     queued_at: float
-    seal: str = ""  # of the file it is read from; specs of earlier versions lack it
+    seal: str = ""  # signature of the file that it was read from; specs of earlier versions lack it
 
     @field_serializer("stage", when_used="json")
     def _stage(self, stage: Stage) -> str:
-        """In the words that workers of earlier releases read, too: one may wait in a queue."""
+        """Use the name that workers of earlier releases know: one may still wait in a queue."""
         return EARLIER_SEEDS if stage is Stage.SEEDS else stage.value
 
 
 class Usage(Record):
-    """What a trial used. Seconds, MiB; times are seconds since the epoch."""
+    """A trial's resource usage. Seconds, MiB; times are seconds since the epoch."""
 
     started_at: float
     ended_at: float
@@ -290,13 +290,13 @@ class Usage(Record):
 
 
 class TrialReport(Record):
-    """What came of a trial.
+    """The report of a trial's run: its outcome and its resource usage.
 
-    `predictions_hash` is None unless predictions were scored; numbers that a candidate reports of
-    itself are none.
+    `predictions_hash` is None unless predictions were scored; self-reported numbers are not
+    predictions.
     """
 
-    # A metric may be no number, which no JSON holds.
+    # A metric may be NaN or infinite, which standard JSON cannot represent.
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
     trial_id: str
@@ -317,13 +317,13 @@ def index_of(trial_id: str) -> int:
     return int(trial_id.rpartition("-")[2])
 
 
-# Runs of trials where they run: what is submitted together, and what is told of each.
+# Runs of trials at a backend: what is submitted together, and what the backend reports of each run.
 #
 # Times are seconds since the epoch.
 
 
 class RunId(Record):
-    """One run of a trial: `run` counts those after machine failures, from 1."""
+    """One run of a trial. `run` counts from 1; reruns follow machine failures."""
 
     trial_id: str
     run: int
@@ -331,10 +331,10 @@ class RunId(Record):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One submission: trials that ask for the same. `batch_id` has never been one before.
+    """One submission of trials that request the same resources. `batch_id` is unique.
 
-    The trials of an element run one after another, elements side by side. `avoid`: nodes that
-    failed repeatedly; where others can be had, those are used.
+    The trials of an element run sequentially, elements in parallel. `avoid`: nodes that failed
+    repeatedly; they are avoided if others are available.
     """
 
     batch_id: str
@@ -343,34 +343,34 @@ class Batch:
 
     @property
     def runs(self) -> tuple[tuple[RunId, ...], ...]:
-        """The trials' runs, as they are arranged."""
+        """The trials' runs, by element."""
         return tuple(tuple(run_of(spec) for spec in element) for element in self.elements)
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A batch that an earlier driver meant to submit, as far as its journal tells."""
+    """A batch that an earlier driver intended to submit, according to the journal."""
 
     batch_id: str
     elements: tuple[tuple[RunId, ...], ...]
 
 
 class EndState(StrEnum):
-    """How a run ended where it ran, which is not yet what that means for its trial."""
+    """How a run ended at its backend. `execution.trial_outcome` derives the trial's outcome."""
 
-    ENDED = "ended"  # its worker ended by itself: the result file says how
-    FAILED = "failed"  # an exit status or a signal: the worker's log says more, or nobody does
-    TIMEOUT = "timeout"  # the element's limit, not the trial's deadline
+    ENDED = "ended"  # its worker ended by itself; see the result file
+    FAILED = "failed"  # an exit status or a signal; the worker's log may say more
+    TIMEOUT = "timeout"  # the element's time limit, not the trial's deadline
     OUT_OF_MEMORY = "out_of_memory"
     NODE_FAIL = "node_fail"
     PREEMPTED = "preempted"
     CANCELLED = "cancelled"
-    LOST = "lost"  # nobody knows anything of it any more
-    NOT_RUN = "not_run"  # its element ended before its turn came
+    LOST = "lost"  # its state can no longer be found out
+    NOT_RUN = "not_run"  # its element ended before the run began
     NOT_SUBMITTED = "not_submitted"
 
 
-# They say nothing about the run, and cost it nothing.
+# Ends that say nothing about the run and cost it no retry.
 NOTHING_LOST = (EndState.NOT_RUN, EndState.NOT_SUBMITTED, EndState.PREEMPTED)
 
 
@@ -383,10 +383,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run will never go on. `began_at` None: no worker had begun it.
+    """A run has ended for good. `began_at` None: no worker had begun it.
 
-    `scheduler_state` is in the scheduler's own words, and `why` in ours, where there is more to say
-    than the state. `said` is the end of its worker's log, where it left no result.
+    `scheduler_state` is the scheduler's own word. `why` explains the state if there is more to say.
+    `said` is the end of the worker's log if there is no result.
     """
 
     run: RunId
@@ -402,12 +402,12 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """There may be room for more than there was."""
+    """The backend may accept more elements than before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Something that people should know: why batches wait. Told as often as it is noticed."""
+    """A message for people: why batches wait. It is repeated whenever the backend notices it."""
 
     name: str
     why: str
@@ -418,12 +418,11 @@ Change = Started | Ended | Freed | Held
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What may be submitted now, of trials that ask for the same.
+    """How much may be submitted now, for trials that request the same resources.
 
-    `room`: elements that still fit, by all limits together; `batch_max` of them in one batch,
-    `at_once` of these side by side. Trials expected to be shorter than `pack_s` may share an
-    element, at most `each` of them. `pause_s`: where there is no room, when to ask again unless
-    something is freed before. Seconds.
+    `room` elements fit within all limits; `batch_max` of them in one batch, of which `at_once` run
+    in parallel. Trials expected to be shorter than `pack_s` may share an element, at most `each` of
+    them. `pause_s`: if there is no room, when to ask again unless `Freed` comes before. Seconds.
     """
 
     room: int
@@ -436,12 +435,12 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The batch will be told of, run by run."""
+    """The batch was accepted; the backend will report each of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing of the batch was queued. `transient`: waiting helps."""
+    """No run of the batch was queued. `transient`: waiting helps."""
 
     why: str
     transient: bool
@@ -449,7 +448,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody can say whether the batch was queued: the backend finds out, and tells."""
+    """It is unknown whether the batch was queued; the backend finds out and reports it."""
 
 
 Answer = Accepted | Refused | Unknown

@@ -1,4 +1,4 @@
-"""What a model replies while it writes a paper: outline, evidence, sections, checks of them.
+"""The reply schemas of the stages that write a paper: outline, evidence, sections, checks.
 
 Every text is restricted text; see `records.manuscript`.
 """
@@ -93,7 +93,7 @@ class WholeReply(Record):
     remarks: tuple[Remark, ...] = ()
 
 
-# Kind of a call -> what its reply must fit.
+# Stage -> the schema of its reply.
 REPLIES: Mapping[str, type[Record]] = {
     "outline": OutlineReply,
     "related": RelatedReply,

@@ -1,1 +1,1 @@
-"""What is wrong with a recipe, with file and line, before any of it runs."""
+"""Static checks of a recipe. Problems have file and line, and nothing of the recipe runs."""

@@ -1,6 +1,6 @@
-"""Finds everything that is wrong with a recipe: static, fast, and with file and line.
+"""Finds all problems of a recipe statically, with file and line.
 
-Nothing of the recipe is executed; whether its code works, only a trial shows.
+It executes nothing of the recipe; only a trial shows whether the code works.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def check(
     replies: Mapping[str, type[Record]] | None = None,
     papers: Mapping[str, type[Record]] | None = None,
 ) -> list[Problem]:
-    """Return all problems of the recipe in folder `path`; none for a sound recipe. `replies` and
-    `papers` are what its playbook and that of its papers may hold.
+    """Return all problems of the recipe in folder `path`. `replies` and `papers` are the reply
+    schemas by stage of its playbook and of its papers' playbook.
 
-    Where recipe.toml is wrong, the files that it names cannot be judged and only the
-    playbooks and the seed ideas are checked besides.
+    If recipe.toml is invalid, the files that it names cannot be checked; only the playbooks and
+    the seed ideas are.
     """
     spec = read_document(path / RECIPE_FILE)
     problems = spec if isinstance(spec, list) else list(file_problems(path, spec))

@@ -1,4 +1,4 @@
-"""Reads recipe.toml into a RecipeSpec, or says where it is wrong."""
+"""Reads recipe.toml into a RecipeSpec, or returns its problems with their lines."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _SETUPS, _SETUP = "setups", "setup"
 
 
 def read_document(path: Path, setup: str = "") -> schema.RecipeSpec | list[Problem]:
-    """Return the recipe's specification, or everything that is wrong with the file.
+    """Return the recipe's specification, or all problems of the file.
 
-    `setup` names one of its setups, which replaces what the recipe says; "": none. Whatever is
-    asked for, each setup must give a sound recipe.
+    `setup` names a setup to apply to the recipe; "": none. All setups are checked, whichever is
+    requested.
     """
     text = read_text(path)
     if isinstance(text, Problem):
@@ -60,7 +60,7 @@ def read_document(path: Path, setup: str = "") -> schema.RecipeSpec | list[Probl
     found: dict[str, schema.RecipeSpec] = {}
     for name, merged in {"": document, **_setups(document)}.items():
         try:
-            # As JSON, because strict mode then takes arrays for tuples and words for enums.
+            # As JSON: strict mode then accepts arrays as tuples and strings as enum members.
             text = json.dumps(merged, default=str)
             found[name] = schema.RecipeSpec.model_validate_json(text)
         except ValidationError as error:
@@ -77,10 +77,10 @@ def read_document(path: Path, setup: str = "") -> schema.RecipeSpec | list[Probl
 
 
 def with_setup(document: dict[str, Any], setup: str) -> dict[str, Any]:
-    """Return a recipe's document as one of its setups has it, complete and without the others.
+    """Return a recipe's document with one of its setups applied, and without [setups].
 
-    A table of the setup replaces what it names and leaves the rest of the recipe's table; anything
-    else replaces the recipe's. Raises KeyError.
+    A table in the setup is merged into the recipe's table; any other value replaces the recipe's.
+    Raises KeyError.
     """
     rest = {key: value for key, value in document.items() if key != _SETUPS}
     return {**_merged(rest, document[_SETUPS][setup]), _SETUP: setup}
@@ -96,7 +96,7 @@ def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _setups(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the document of each setup; what is no table of tables is told by the schema."""
+    """Return each setup's document; {} if [setups] is malformed, which the schema reports."""
     given = document.get(_SETUPS)
     if not isinstance(given, dict) or not all(isinstance(own, dict) for own in given.values()):
         return {}
@@ -104,7 +104,7 @@ def _setups(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def read_text(path: Path, limit: int = LARGEST_TEXT) -> str | Problem:
-    """Return a UTF-8 text file of at most `limit` bytes, or why it cannot be read."""
+    """Return the text of a UTF-8 file of at most `limit` bytes, or why it cannot be read."""
     try:
         return read_regular(path, limit).decode("utf-8")
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def read_text(path: Path, limit: int = LARGEST_TEXT) -> str | Problem:
 
 
 def _odd_values(value: Any, key: Key = ()) -> Iterator[tuple[Key, str]]:
-    """Yield what TOML can say and a recipe cannot: dates, NULs, numbers that no recipe needs."""
+    """Yield values that TOML allows and a recipe does not: dates, NULs, unusable numbers."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from _odd_values(item, (*key, name))
@@ -133,7 +133,7 @@ def _odd_values(value: Any, key: Key = ()) -> Iterator[tuple[Key, str]]:
 
 
 def _loc(detail: ErrorDetails) -> Key:
-    """Where it is: what is wrong between several keys says at which of them."""
+    """Return an error's key; an error about several keys says in `at` which one."""
     return (*detail["loc"], *detail.get("ctx", {}).get("at", ()))
 
 
@@ -153,7 +153,7 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _dotted(key: Key) -> str:
-    """Write a key as `knobs[0].low`."""
+    """Return a key as text, such as `knobs[0].low`."""
     text = ""
     for part in key:
         if isinstance(part, int):

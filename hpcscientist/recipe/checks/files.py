@@ -1,4 +1,4 @@
-"""Checks a recipe's files against its recipe.toml, without running any of them."""
+"""Checks a recipe's files against its recipe.toml, without running them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PREPARE = "prepare.py"
 SCORER = "score.py"
 SEED_IDEAS = "seed_ideas.json"
 PLAYBOOK = "playbook.jsonl"
-PAPERS_PLAYBOOK = "papers.jsonl"  # recorded replies of whoever writes papers
-REVIEWS_PLAYBOOK = "reviews.jsonl"  # and of whoever reviews them
+PAPERS_PLAYBOOK = "papers.jsonl"  # recorded replies for writing papers
+REVIEWS_PLAYBOOK = "reviews.jsonl"  # recorded replies for reviewing papers
 
 _OPTIONS = {PREPARE: ("--out",), SCORER: ("--predictions", "--labels")}
 
 
 def file_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
-    """Yield everything that is wrong with the recipe's code."""
+    """Yield all problems of the recipe's files, except seed ideas and playbooks."""
     recipe_file = folder / RECIPE_FILE
     text = read_text(recipe_file)
     lines = key_lines(text) if isinstance(text, str) else {}
@@ -81,7 +81,7 @@ def _named_files(spec: RecipeSpec) -> Iterator[tuple[tuple[str | int, ...], str]
 
 
 def _script_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
-    """Check prepare.py and score.py, and plot.py where there is one."""
+    """Check prepare.py and score.py, and plot.py if it exists."""
     for name, options in _OPTIONS.items():
         path = folder / name
         broken = list(_python_problems(path, here=True))
@@ -105,7 +105,7 @@ def _script_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
 
 
 def _python_problems(path: Path, here: bool = False) -> Iterator[Problem]:
-    """Check that a file is Python: this very one `here`, else any that an image may have."""
+    """Check a file's syntax: for this Python if `here`, else for any version an image may have."""
     source = read_text(path)
     if isinstance(source, Problem):
         yield source
@@ -117,7 +117,7 @@ def _python_problems(path: Path, here: bool = False) -> Iterator[Problem]:
 
 
 def _strings(path: Path) -> set[str]:
-    """Return the words that stand in quotes in a script that is known to parse."""
+    """Return the string literals of a script that is known to parse."""
     tree = knobs.parse(read_regular(path).decode("utf-8"))
     return {
         node.value
@@ -130,7 +130,7 @@ def _unknown_constants(script: Path, values: Mapping[str, KnobValue]) -> set[str
     try:
         return values.keys() - knobs.constants(read_regular(script).decode("utf-8")).keys()
     except (OSError, UnicodeDecodeError, RecipeError):
-        return set()  # said already
+        return set()  # reported already
 
 
 def _knob_problems(
@@ -141,7 +141,7 @@ def _knob_problems(
         source = read_regular(path).decode("utf-8")
         known = knobs.constants(source)
     except (OSError, UnicodeDecodeError, RecipeError):
-        return  # said already
+        return  # reported already
     if knob.name not in known:
         yield Problem(
             recipe_file,

@@ -1,6 +1,6 @@
-"""Finds the line of a key in a TOML file, because tomllib keeps no positions: Tree-sitter does.
+"""Finds the line of a key in a TOML file with Tree-sitter, because tomllib keeps no positions.
 
-It is only asked about documents that tomllib accepted.
+It only handles documents that tomllib accepts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def key_lines(text: str) -> dict[Key, int]:
     """Return the line, from 1, of every table, key and element of a valid TOML document."""
     document = Parser(Language(tree_sitter_toml.language())).parse(text.encode()).root_node
     lines: dict[Key, int] = {}
-    counts: dict[Key, int] = {}  # of the elements of arrays of tables
+    counts: dict[Key, int] = {}  # number of elements of arrays of tables so far
     for node in document.named_children:
         table: Key = ()
         if node.type in _TABLES:
@@ -40,7 +40,7 @@ def key_lines(text: str) -> dict[Key, int]:
 
 
 def line_of(lines: dict[Key, int], key: Key) -> int:
-    """Return the line of a key or of the nearest table around it; 1 for the document."""
+    """Return the line of a key, or else of the nearest enclosing table; 1 for the document."""
     for size in range(len(key), 0, -1):
         if key[:size] in lines:
             return lines[key[:size]]
@@ -54,7 +54,7 @@ def error_line(error: tomllib.TOMLDecodeError, text: str) -> int:
 
 
 def _located(around: Key, node: Node) -> Iterator[tuple[Key, int]]:
-    """Yield what stands in a pair or a value, with its line."""
+    """Yield the keys and array elements within a pair or a value, with their lines."""
     children = [child for child in node.named_children if child.type != "comment"]
     if node.type == "pair":
         key = (*around, *_path(node))
@@ -74,7 +74,7 @@ def _line(node: Node) -> int:
 
 
 def _path(node: Node) -> Key:
-    """Return the key that a table or a pair begins with, as tomllib reads it."""
+    """Return the key of a table or a pair, as tomllib reads it."""
     text = next(child for child in node.named_children if child.type in _KEYS).text or b""
     found: Any = tomllib.loads(f"{text.decode()} = 0")
     path: list[str] = []
@@ -85,7 +85,7 @@ def _path(node: Node) -> Key:
 
 
 def _resolve(path: Key, counts: dict[Key, int]) -> Key:
-    """Insert the index of the current element after each array of tables on the way."""
+    """Insert the index of the current element after each array of tables in a path."""
     resolved: Key = ()
     for i, part in enumerate(path):
         resolved = (*resolved, part)

@@ -1,7 +1,7 @@
-"""Checks seed_ideas.json and playbook.jsonl, with the line of everything that is wrong.
+"""Checks seed_ideas.json and playbook.jsonl, and reports the line of each problem.
 
-A playbook's `text` entries are raw replies and may be as malformed as a model's; what is
-given as `reply` must fit the schema of its stage.
+A playbook's `text` entries are raw replies, which may be as malformed as a model's. A `reply`
+entry must fit the schema of its stage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcscientist.records.model_calls import LARGEST, Call, PlaybookEntry, unkno
 
 
 def playbook_problems(path: Path, replies: Mapping[str, type[Record]] | None) -> Iterator[Problem]:
-    """Yield everything that is wrong with a playbook; `replies` are what it may hold, by stage."""
+    """Yield all problems of a playbook; `replies` are the allowed reply schemas by stage."""
     text = read_text(path, LARGEST)
     if isinstance(text, Problem):
         yield text
@@ -36,7 +36,7 @@ def playbook_problems(path: Path, replies: Mapping[str, type[Record]] | None) ->
 
 
 def seed_ideas(path: Path) -> tuple[list[Proposal], list[Problem]]:
-    """Return the recipe's seed ideas and everything that is wrong with their file."""
+    """Return the recipe's valid seed ideas and all problems of their file."""
     text = read_text(path)
     if isinstance(text, Problem):
         return [], [text]
@@ -100,7 +100,7 @@ def _messages(error: ValidationError, schema: type[BaseModel]) -> Iterator[str]:
 
 
 def _item_lines(text: str, count: int) -> list[int]:
-    """Return the line on which each item of a valid JSON array begins."""
+    """Return the line of each item of a valid JSON array."""
     decoder, lines = json.JSONDecoder(), []
     position = text.index("[") + 1
     for _ in range(count):

@@ -1,7 +1,7 @@
-"""What lies in a recipe's folder: regular files, so many bytes at most, and a copy of just that.
+"""The files of a recipe's folder: checks that they are regular and not too large, and copies them.
 
-Links are refused and never followed: one to a device has no end, and one to a file elsewhere is
-another recipe on another day. The library is read by its own reader; caches are nobody's.
+Links are refused and never followed: one to a device may be endless, and the target of one to a
+file elsewhere may change. The library folder, which has its own reader, and caches are skipped.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed import kind_of, open_regular
 from hpcscientist.records.base import Problem
 
-LARGEST = 2**30  # bytes of a recipe, its image left out: every campaign has a copy
+LARGEST = 2**30  # bytes of a recipe without its image: every campaign has a copy
 LIBRARY = "library"
 _CACHES = frozenset({"__pycache__"})
 
 
 def tree_problems(folder: Path, image: str | None = None) -> Iterator[Problem]:
-    """Yield what may not lie in a recipe's folder, by name. `image`: what recipe.toml names."""
+    """Yield files that a recipe's folder may not have. `image` is the one named in recipe.toml."""
     total, told = 0, False
     try:
         for path, kind, size in _files(folder, folder, image):
@@ -53,9 +53,9 @@ def as_error(problem: Problem) -> RecipeError:
 
 
 def copy_tree(origin: Path, target: Path, image: str | None = None) -> None:
-    """Copy a recipe's folder to where there is none yet, as a campaign keeps it.
+    """Copy a recipe's folder to a new folder, as a campaign stores it.
 
-    Raises RecipeError, before anything is copied, for what may not lie there, and OSError.
+    Raises RecipeError, before it copies anything, for files that are not allowed, and OSError.
     """
     for problem in tree_problems(origin, image):
         raise as_error(problem)
@@ -78,7 +78,7 @@ def _copy_file(path: Path, target: Path) -> None:
 
 
 def _files(folder: Path, root: Path, image: str | None) -> Iterator[tuple[Path, str, int]]:
-    """Yield all that is kept of a folder but folders: path, kind ("" if regular), bytes."""
+    """Yield the files below a folder that are copied: path, kind ("" if regular), bytes."""
     for path in sorted(folder.iterdir()):
         if _is_left_out(path, root, image):
             continue
@@ -90,7 +90,7 @@ def _files(folder: Path, root: Path, image: str | None) -> Iterator[tuple[Path, 
 
 
 def _is_left_out(path: Path, root: Path, image: str | None) -> bool:
-    """Whether a campaign's copy goes without: caches, the library, an image that is a folder."""
+    """Return whether a campaign's copy omits a path: caches, the library, an unpacked image."""
     if path.name in _CACHES or path == root / LIBRARY:
         return True
     return bool(image) and path == root / str(image) and path.is_dir() and not path.is_symlink()
