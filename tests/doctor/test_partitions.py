@@ -62,7 +62,7 @@ def test_description_names_what_is_limited(found: dict[str, Partition]) -> None:
     for words in ("default", "up", "4 nodes (4 usable)", "2 CPUs", "1-00:00:00", "requeue"):
         assert words in said
     said = slurm.describe(found["gpu"])
-    for words in ("gpu:a100:4", "at most 2 nodes a job", "accounts physics,chemistry only"):
+    for words in ("gpu:a100:4", "at most 2 nodes", "accounts physics,chemistry only"):
         assert words in said
     assert "preemption" not in said
 
