@@ -77,7 +77,11 @@ TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandbo
         ((*TINY, "--run-dir", "tiny"), 2, "--run-dir"),
         ((*TINY, "--run-dir", "tiny/recipe.toml"), 2, "--run-dir"),
         ((*TINY, "--run-dir", "/proc/run"), 1, "--run-dir"),
-        ((*TINY, "--run-dir", "tiny/recipe.toml/run", "--dry-run"), 2, "recipe.toml: is not a folder"),
+        (
+            (*TINY, "--run-dir", "tiny/recipe.toml/run", "--dry-run"),
+            2,
+            "recipe.toml: is not a folder",
+        ),
         ((*TINY, "--backend", "pbs"), 2, "--backend"),
         ((*TINY, "--site", "nowhere.toml"), 2, "slurm/sites"),
         ((*TINY, "--site", "tiny/recipe.toml"), 2, "tiny/recipe.toml: unknown key"),
