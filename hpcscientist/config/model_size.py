@@ -2,8 +2,7 @@
 
 Measured with Qwen2.5-Coder-1.5B on the recipe `digits` (README, "Small models"): plans, reviews of
 code, searches for novelty, reflections and concepts took three of four tokens and raised no idea's
-score. The plans of such a model only list what the reference already has. Replies had at most 630
-tokens, but for 2 of 235, which did not end: the limits bound the cost of such a reply.
+score. The plans of such a model only list what the reference already has.
 """
 
 from __future__ import annotations
@@ -18,17 +17,15 @@ from hpcscientist.records.model_calls import Role
 SMALL = 4.0  # billions of weights, below which a model is small
 # By role: settings for a small model in it, by section and key.
 FOR_SMALL: Mapping[Role, Mapping[str, Mapping[str, Any]]] = {
-    "ideation": {"proposing": {"reflections": 0}, "ideation": {"max_tokens": 2048}},
+    "ideation": {"proposing": {"reflections": 0}},
     "review": {
         "proposing": {"novelty_rounds": 0, "feasibility": False},
         "literature": {"concepts": 0},
         "authoring": {"advice_rounds": 0, "further_runs": 0},
-        "review": {"max_tokens": 2048},
     },
     "code": {
         "authoring": {"plan": False, "analysis": False, "edits": "parts"},
         "loop": {"debug_rounds": 3},
-        "code": {"max_tokens": 4096},
     },
 }
 # Matches `1.5b`, `0.5B`, `135M` in models' names, but not the `b` of `8bit`.
