@@ -28,6 +28,8 @@ import psutil
 import pytest
 from tiny_models import make_random
 
+from hpcscientist.campaign import stages
+from hpcscientist.models.reply_limits import narrowed
 from hpcscientist.models.serving import ports, secrets
 from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
@@ -104,9 +106,14 @@ class Served:
             time.sleep(0.5)
 
     def ask(
-        self, key: str | None, path: str = "/chat/completions", model: str = "tiny"
+        self,
+        key: str | None,
+        path: str = "/chat/completions",
+        model: str = "tiny",
+        **more: object,
     ) -> tuple[int, dict[str, Any]]:
         body = {"model": model, "messages": [{"role": "user", "content": "a"}], "max_tokens": 3}
+        body |= more
         headers = {"Content-Type": "application/json"}
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
@@ -234,6 +241,46 @@ def test_replies_are_handed_on_piece_by_piece_where_that_is_asked_for(planes: Tw
         events = [line for line in reply if line.startswith(b"data: ")]
     assert events[-1] == b"data: [DONE]\n"
     assert len(events) > 5
+
+
+def test_json_has_no_blanks_between_its_parts(planes: Two) -> None:
+    """Random weights would write them for ever, were they allowed."""
+    answers = {"type": "string", "enum": ["yes", "no"]}
+    schema = {
+        "type": "object",
+        "properties": {"a": answers, "b": answers, "c": answers},
+        "required": ["a", "b", "c"],
+        "additionalProperties": False,
+    }
+    code, said = planes.one.ask(
+        secrets.read(planes.one.paths.key),
+        max_tokens=100,
+        response_format={
+            "type": "json_schema",
+            "json_schema": {"name": "answers", "schema": schema, "strict": True},
+        },
+    )
+    assert code == 200
+    (choice,) = said["choices"]
+    assert choice["finish_reason"] == "stop"
+    text = choice["message"]["content"]
+    assert json.loads(text).keys() == {"a", "b", "c"}
+    assert not any(blank in text for blank in ("\n", "\t", "  "))
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("vllm"), reason="NOT TESTED: there is no vLLM")
+def test_the_grammar_s_backend_reads_every_schema_of_a_reply() -> None:
+    """It is named, so no other takes its place."""
+    from vllm.v1.structured_output import backend_xgrammar  # noqa: PLC0415
+
+    refused = [
+        kind
+        for kind, reply in stages.replies().items()
+        if backend_xgrammar.has_xgrammar_unsupported_json_features(
+            narrowed(reply.model_json_schema(), {})
+        )
+    ]
+    assert refused == []
 
 
 def test_with_the_key_it_answers(planes: Two) -> None:
