@@ -18,21 +18,11 @@ recipe's `minimum_effect` sets how large a finding must be before it comes here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from hpcscientist.feedback.decision import better_by, gain
+from hpcscientist.feedback.decision import Limited, better_by, gain
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import Comparison, Confirmation
 from hpcscientist.records.trial import MetricSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Limited:
-    """Values by seed, on the test split, of a metric with a tolerance."""
-
-    metric: MetricSpec
-    baseline: Mapping[int, float]
-    idea: Mapping[int, float]
 
 
 def judge(

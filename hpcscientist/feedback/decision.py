@@ -13,7 +13,7 @@ effect within the recipe's minimum counts as no evidence (its p-value as 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -141,6 +141,27 @@ def findings(
             else _undecided(comparison, adjusted.get(idea, 1.0), metric, rule.q, known.planned)
         ]
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """Values by seed of a metric with a tolerance."""
+
+    metric: MetricSpec
+    baseline: Mapping[int, float]
+    idea: Mapping[int, float]
+
+
+def exceeded(limits: Iterable[Limited]) -> str:
+    """Return which tolerance an idea exceeds on average, "" if none. Limits without values pass."""
+    for limit in limits:
+        metric, tolerance = limit.metric, limit.metric.tolerance
+        assert tolerance is not None
+        if limit.baseline and limit.idea:
+            worse = -gain(compare(limit.baseline, limit.idea), metric)
+            if worse > tolerance:
+                return f"{metric.name} is worse by {worse:.3g}, tolerance {tolerance:g}"
+    return ""
 
 
 def one_sided(comparison: Comparison, metric: MetricSpec) -> tuple[float, float]:

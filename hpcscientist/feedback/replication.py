@@ -17,11 +17,11 @@ against it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hpcscientist.feedback.confirmation import one_sided
-from hpcscientist.feedback.decision import gain
+from hpcscientist.feedback.decision import Limited, exceeded, gain
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import Comparison, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
@@ -69,14 +69,22 @@ def agreement(
     return Agreement(found.delta, found.ci_low, found.ci_high, agrees, few and not agrees)
 
 
-def shows(comparison: Comparison, finding: Verdict, metric: MetricSpec, q: float | None) -> bool:
+def shows(
+    comparison: Comparison,
+    finding: Verdict,
+    metric: MetricSpec,
+    q: float | None,
+    limits: Iterable[Limited] = (),
+) -> bool:
     """Return whether a rerun's comparison by itself shows an improvement or a decline again.
 
     `q` is the level of its one-sided test; None means that the campaign accepted any difference of
-    means. Any comparison shows "no change".
+    means. Any comparison shows "no change". An improvement exceeds no tolerance of `limits`.
     """
     if finding is Verdict.MAINTENANCE:
         return True
+    if finding is Verdict.IMPROVEMENT and exceeded(limits):
+        return False
     if finding is Verdict.DECLINE:
         metric = _turned(metric)
     better = gain(comparison, metric)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.feedback.confirmation import Limited, judge, refuse
+from hpcscientist.feedback.confirmation import judge, refuse
+from hpcscientist.feedback.decision import Limited
 from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates

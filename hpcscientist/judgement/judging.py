@@ -6,13 +6,12 @@ disagree about the rule, the ideas that count, and their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.feedback.decision import Known, Rule, findings, gain
+from hpcscientist.feedback.decision import Known, Limited, Rule, exceeded, findings
 from hpcscientist.feedback.effort import correction, schedule_of
-from hpcscientist.feedback.statistics import compare
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
@@ -64,28 +63,25 @@ def judge(
     }
     planned = schedule.at_most if schedule is not None else 0
     left = {idea for idea in ideas if state.ideas[idea].left is not None}
-    exceeded = {
+    over = {
         idea: why
         for idea, scored in ideas.items()
-        if scored and (why := _exceeded(state, state.ideas[idea], objective.tolerances))
+        if scored and (why := exceeded(_limits(state, state.ideas[idea], objective.tolerances)))
     }
-    known = Known(corrections, planned, left, exceeded)
+    known = Known(corrections, planned, left, over)
     return findings(baseline, ideas, metric, rule_of(settings), known)
 
 
-def _exceeded(state: CampaignState, idea: IdeaState, limits: Sequence[MetricSpec]) -> str:
-    """Return which tolerance a scored idea exceeds on average, "" if none."""
+def _limits(
+    state: CampaignState, idea: IdeaState, tolerances: Sequence[MetricSpec]
+) -> Iterator[Limited]:
     assert idea.ended is not None and idea.ended.attempt is not None
-    for metric in limits:
-        assert metric.tolerance is not None
-        baseline = state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
-        own = state.scores(idea.idea_id, idea.ended.attempt, metric.name)
-        if not baseline or not own:
-            continue
-        worse = -gain(compare(baseline, own), metric)
-        if worse > metric.tolerance:
-            return f"{metric.name} is worse by {worse:.3g}, tolerance {metric.tolerance:g}"
-    return ""
+    for metric in tolerances:
+        yield Limited(
+            metric,
+            state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name),
+            state.scores(idea.idea_id, idea.ended.attempt, metric.name),
+        )
 
 
 def _values(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcscientist.feedback.confirmation import Limited
 from hpcscientist.feedback.confirmation import judge as confirm
+from hpcscientist.feedback.decision import Limited
 from hpcscientist.feedback.replication import Agreement, agreement, is_same, shows
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import (
@@ -193,13 +193,13 @@ def _unshown(
     again = effect.again
     if again is None:
         return
+    evidence = claim.evidence[split]
+    limits = [Limited(m, *_again(evidence, reports, m.name)) for m in claim.tolerances]
     if split is Split.VALIDATION and said.finding is not None:
         level = None if said.by_mean else said.q
-        if not shows(again, said.finding, claim.metric, level):
+        if not shows(again, said.finding, claim.metric, level, limits):
             yield f"validation: the rerun by itself shows no {said.finding.value}{_p(again)}"
     if split is Split.TEST and said.confirmed:
-        evidence = claim.evidence[split]
-        limits = [Limited(m, *_again(evidence, reports, m.name)) for m in claim.tolerances]
         baseline, idea = _again(evidence, reports, claim.metric.name)
         verdict = confirm(baseline, idea, claim.metric, said.q, limits)
         if not verdict.confirmed:

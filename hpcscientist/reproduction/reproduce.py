@@ -12,8 +12,8 @@ from pathlib import Path
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.execution.sandbox import isolation
-from hpcscientist.feedback.confirmation import Limited
 from hpcscientist.feedback.confirmation import judge as confirm
+from hpcscientist.feedback.decision import Limited
 from hpcscientist.feedback.replication import shows
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed import resolved
@@ -21,7 +21,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import find, load
-from hpcscientist.records.findings import Claim, Holding, Measured, Reproduction, Verdict
+from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
 from hpcscientist.records.trial import Isolation, MetricSpec, Split
 from hpcscientist.reproduction import folder, recorded, verify_bundle
 from hpcscientist.reproduction.claim_integrity import Wholeness, examine, package_notes
@@ -198,9 +198,10 @@ def said_by(claim: Claim, own: LoopSettings) -> tuple[Said, str]:
     """
     theirs = claim.q if claim.q is not None else LoopSettings().q
     q, by_mean = min(theirs, own.q), claim.decision == "point" == own.decision
-    searched, level = claim.evidence[Split.VALIDATION].comparison, None if by_mean else q
+    searched, level = claim.evidence[Split.VALIDATION], None if by_mean else q
+    _, *limits = _values(claim, searched)
     verdicts = (Verdict.IMPROVEMENT, Verdict.DECLINE)
-    shown = (v for v in verdicts if shows(searched, v, claim.metric, level))
+    shown = (v for v in verdicts if shows(searched.comparison, v, claim.metric, level, limits))
     said = Said(next(shown, Verdict.MAINTENANCE), _confirmed(claim, q), q, by_mean)
     point = "the point rule, by which any difference of means counts"
     held = f"the recorded seeds are held to a one-sided test at q = {q:g}"
@@ -220,16 +221,20 @@ def _confirmed(claim: Claim, q: float) -> bool | None:
     evidence = claim.evidence.get(Split.TEST)
     if evidence is None:
         return None
+    decisive, *limits = _values(claim, evidence)
+    return confirm(decisive.baseline, decisive.idea, decisive.metric, q, limits).confirmed
 
-    def values(trials: tuple[Measured, ...], metric: MetricSpec) -> dict[int, float]:
+
+def _values(claim: Claim, evidence: Evidence) -> list[Limited]:
+    """Return the recorded values of the metric that decides, and of those with a tolerance."""
+
+    def by_seed(trials: tuple[Measured, ...], metric: MetricSpec) -> dict[int, float]:
         return {trial.seed: trial.metrics[metric.name] for trial in trials}
 
-    found = (
-        Limited(metric, values(evidence.baseline, metric), values(evidence.idea, metric))
+    return [
+        Limited(metric, by_seed(evidence.baseline, metric), by_seed(evidence.idea, metric))
         for metric in (claim.metric, *claim.tolerances)
-    )
-    decisive, *limits = found
-    return confirm(decisive.baseline, decisive.idea, decisive.metric, q, limits).confirmed
+    ]
 
 
 def _unheld_alone(claim: Claim, problems: Sequence[str], notes: Sequence[str]) -> Reproduction:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.confirmation import Limited, judge, one_sided
+from hpcscientist.feedback.confirmation import judge, one_sided
+from hpcscientist.feedback.decision import Limited
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -82,13 +84,20 @@ def test_the_one_sided_p_values_of_both_directions_add_up_to_one(
     assert up + down == pytest.approx(1.0)
 
 
-def test_of_ideas_that_do_nothing_at_most_a_share_q_is_confirmed() -> None:
-    rng = random.Random(7)
-    confirmed, campaigns, q = 0, 4000, 0.05
-    for _ in range(campaigns):
+def pairs(
+    seed: int, count: int, by: float = 0.0
+) -> Iterator[tuple[dict[int, float], dict[int, float]]]:
+    """Values of a baseline and of an idea that is larger `by` so much; both are noisy."""
+    rng = random.Random(seed)
+    for _ in range(count):
         shared = [rng.gauss(0, 1) for _ in range(5)]
-        baseline = {seed: value + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
-        idea = {seed: value + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
+        baseline = {s: value + rng.gauss(0, 0.5) for s, value in enumerate(shared)}
+        yield baseline, {s: value + by + rng.gauss(0, 0.5) for s, value in enumerate(shared)}
+
+
+def test_of_ideas_that_do_nothing_at_most_a_share_q_is_confirmed() -> None:
+    confirmed, campaigns, q = 0, 4000, 0.05
+    for baseline, idea in pairs(7, campaigns):
         confirmed += judge(baseline, idea, UP, q).confirmed
     assert confirmed / campaigns <= q + 3 * (q * (1 - q) / campaigns) ** 0.5
 
@@ -129,12 +138,8 @@ def test_an_idea_is_confirmed_only_within_the_tolerances(direction: Direction) -
 
 
 def test_of_ideas_at_the_edge_of_a_tolerance_at_most_a_share_q_is_confirmed() -> None:
-    rng = random.Random(11)
     confirmed, campaigns, q = 0, 4000, 0.05
-    for _ in range(campaigns):
-        shared = [rng.gauss(0, 1) for _ in range(5)]
-        baseline = {seed: value + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
-        idea = {seed: value + 2.0 + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
+    for baseline, idea in pairs(11, campaigns, by=2.0):
         limit = Limited(SECONDS, baseline, idea)
         confirmed += judge(BASE, shifted(0.1), UP, q, [limit]).confirmed
     assert q / 2 < confirmed / campaigns <= q + 3 * (q * (1 - q) / campaigns) ** 0.5

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.config.settings import Settings, SlurmOverrides
+from hpcscientist.config.settings import LoopSettings, Settings, SlurmOverrides
 from hpcscientist.errors import CampaignBusy, UsageError
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files import vault
@@ -30,6 +30,7 @@ from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.claim_integrity import examine
 from hpcscientist.reproduction.environment import Wanted, config_here
 from hpcscientist.reproduction.judge import Said, judge
+from hpcscientist.reproduction.reproduce import said_by
 
 SEEDS = (1, 2, 3, 4, 5)
 BASELINE = dict(zip(SEEDS, (0.70, 0.72, 0.71, 0.69, 0.70), strict=True))
@@ -138,6 +139,25 @@ def test_a_rerun_that_exceeds_a_tolerance_does_not_confirm(claim: Claim) -> None
         found = judge(claim, FOUND, again)
         assert found.outcome is outcome
         assert any("seconds" in reason for reason in found.reasons) is (longer > 1)
+        assert any("shows no improvement" in reason for reason in found.reasons) is (longer > 1)
+
+
+def test_recorded_seeds_that_exceed_a_tolerance_show_no_improvement(claim: Claim) -> None:
+    def longer(trials: tuple[Measured, ...], seconds: float) -> tuple[Measured, ...]:
+        found = (t.model_copy(update={"metrics": t.metrics | {"seconds": seconds}}) for t in trials)
+        return tuple(found)
+
+    tolerated = MetricSpec(name="seconds", direction=Direction.MINIMIZE, tolerance=1.0)
+    for seconds, finding in ((10.5, Verdict.IMPROVEMENT), (13.0, Verdict.MAINTENANCE)):
+        evidence = {
+            split: known.model_copy(
+                update={"idea": longer(known.idea, seconds), "baseline": longer(known.baseline, 10)}
+            )
+            for split, known in claim.evidence.items()
+        }
+        own = claim.model_copy(update={"evidence": evidence, "tolerances": (tolerated,)})
+        said, _ = said_by(own, LoopSettings())
+        assert (said.finding, said.confirmed) == (finding, seconds < 11)
 
 
 def test_a_trial_that_fails_now_does_not_hold(claim: Claim) -> None:
