@@ -193,12 +193,12 @@ def serving(
 )
 @click.option("--seed", type=int, metavar="N", help="The first campaign's seed.")
 @click.option(
-    "--without",
-    "without",
+    "--ablate",
     multiple=True,
     metavar="PART",
     help="Also run campaigns without survey, directions, reflection, novelty, feasibility, "
-    "concepts, plan, review, structure or further-runs; or without each of them (all).",
+    "concepts, plan, analysis, review, structure or further-runs, or with it if it is off for a "
+    "model of this size; all: each of them.",
 )
 @click.option("--no-control", is_flag=True, help="Leave the control arm's campaigns out.")
 @click.option("--backend", metavar="auto|local|slurm|NAME", help="What runs the trials.")
@@ -214,7 +214,7 @@ def model(
     as_json: bool,
     folder: Path,
     seeds: int,
-    without: tuple[str, ...],
+    ablate: tuple[str, ...],
     no_control: bool,
     **given: Any,
 ) -> None:
@@ -222,8 +222,8 @@ def model(
 
     Runs a campaign of --ideas ideas for each of --seeds seeds, and a control arm's campaign with
     the same seed. A `vllm:` model is loaded once per campaign; to load it only once, start `hpcsci
-    serve` and give its http: SPEC. With --without, campaigns that lack a part of the loop run too,
-    at the same seeds: the difference is what the part contributes.
+    serve` and give its http: SPEC. With --ablate, campaigns that lack a part of the loop, or
+    have one more, run too at the same seeds: the difference is what the part contributes.
     """
     from rich.console import Console  # noqa: PLC0415 (late, as all others)
 
@@ -235,10 +235,10 @@ def model(
     if settings.model == measure.CONTROL:
         raise UsageError("--model search is the control arm; give another model")
     vault.use_root(default_private_root(settings))
-    parts = tuple(measure.PARTS) if "all" in without else tuple(dict.fromkeys(without))
+    parts = tuple(measure.PARTS) if "all" in ablate else tuple(dict.fromkeys(ablate))
     if unknown := [part for part in parts if part not in measure.PARTS]:
-        raise UsageError(f"--without {unknown[0]}: give one of {', '.join(measure.PARTS)}, or all")
-    options = measure.Options(settings, folder, seeds, control=not no_control, without=parts)
+        raise UsageError(f"--ablate {unknown[0]}: give one of {', '.join(measure.PARTS)}, or all")
+    options = measure.Options(settings, folder, seeds, control=not no_control, ablate=parts)
     with interruptible():
         pairs = measure.measure(options, lambda text: tell("model", printable(text)))
     if as_json:

@@ -14,17 +14,21 @@ from campaigns import TinyCampaign, hpcsci
 from hpcscientist.bench.model.measure import (
     PARTS,
     STEPS,
+    Ablation,
     Measured,
     Pair,
     StageCost,
+    ablated,
     read,
     stage_costs,
 )
 from hpcscientist.bench.model.table import figures, half_width
 from hpcscientist.cli.main import run
+from hpcscientist.config import model_size
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
+from hpcscientist.models.open import role_specs
 
 
 def call(stage: str, ordinal: int, repair: int = 0, finish: str = "stop") -> Call:
@@ -91,13 +95,15 @@ class TestFigures:
         assert found["tokens"].value == 1000
         assert found["code: first try"].value == 0.75
 
-    def test_what_a_part_gives_is_the_difference_at_the_same_seed(self) -> None:
-        pairs = [
-            Pair(seed, measured(seed + 3), None, {"plan": measured(seed + 1)}) for seed in (0, 1)
-        ]
+    @pytest.mark.parametrize(("has_part", "given"), [(False, 2), (True, -2)])
+    def test_what_a_part_gives_is_the_difference_at_the_same_seed(
+        self, has_part: bool, given: int
+    ) -> None:
+        ablations = [{"plan": Ablation(has_part, measured(seed + 1))} for seed in (0, 1)]
+        pairs = [Pair(seed, measured(seed + 3), None, ablations[seed]) for seed in (0, 1)]
         found = {f.name: f for f in figures(pairs)}
-        given = found["plan gives: scored"]
-        assert (given.value, given.spread, given.runs) == (2, 0, 2)
+        scored = found["plan gives: scored"]
+        assert (scored.value, scored.spread, scored.runs) == (given, 0, 2)
         assert found["plan gives: tokens"].value == 0
 
     def test_costs_are_those_of_a_scored_idea(self) -> None:
@@ -112,13 +118,26 @@ def test_the_control_arm_is_no_model(capsys: pytest.CaptureFixture[str]) -> None
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_every_part_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    settings = Settings()
-    for part, (section, changes) in PARTS.items():
-        own = getattr(settings, section)
-        left_out = type(own).model_validate(own.model_dump() | dict(changes))
-        assert left_out != own, part
-    assert run(["bench", "model", "--model", "playbook", "--without", "nothing"]) == 2
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_is_switched_and_nothing_else(part: str) -> None:
+    large = Settings(model="http://h/v1#Coder-32B")
+    other, has_part = ablated(large, part)
+    assert not has_part
+    section, without = PARTS[part]
+    assert getattr(other, section) == getattr(large, section).model_copy(update=dict(without))
+    # What is off for a small model is put in, and a launch of those settings keeps it.
+    small = Settings(model="http://h/v1#Coder-1.5B")
+    specs = role_specs(small, small.model)
+    own, _ = model_size.fitted(small, specs)
+    other, has_part = ablated(small, part)
+    assert model_size.fitted(other, specs) == (other, "")
+    lacks = getattr(own if has_part else other, section)
+    has = getattr(other if has_part else own, section)
+    assert lacks == has.model_copy(update=dict(without)) != has
+
+
+def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "model", "--model", "playbook", "--ablate", "nothing"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -126,7 +145,7 @@ def test_every_part_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_recorded_model_beside_the_control_arm(tmp_path: Path) -> None:
     TinyCampaign.prepare(tmp_path)
     command = ["bench", "model", "--recipe", "./tiny", "--model", "playbook", "--ideas", "3"]
-    command += ["--without", "plan", "--seeds", "1", "--allow-unsandboxed", "--json", "--dir", "."]
+    command += ["--ablate", "plan", "--seeds", "1", "--allow-unsandboxed", "--json", "--dir", "."]
     done = hpcsci(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = {row["name"]: row for row in json.loads(done.stdout)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.bench import campaigns
+from hpcscientist.config import model_size
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
@@ -19,6 +20,7 @@ from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import Line
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.models.chat import Call
+from hpcscientist.models.open import role_specs
 from hpcscientist.models.replay import recorded_calls
 from hpcscientist.models.structured import CUT_OFF
 from hpcscientist.ports import Tell
@@ -218,7 +220,7 @@ def _seconds(lines: Sequence[Line]) -> float | None:
 
 CONTROL = "search"
 
-# Parts of the loop that can be left out, with their section of the settings and its changes.
+# Parts of the loop, with the section of their settings and what leaves them out.
 PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "survey": ("literature", {"survey": False}),
     "directions": ("proposing", {"batch": 1}),
@@ -227,6 +229,7 @@ PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "feasibility": ("proposing", {"feasibility": False}),
     "concepts": ("literature", {"concepts": 0}),
     "plan": ("authoring", {"plan": False}),
+    "analysis": ("authoring", {"analysis": False}),
     "review": ("authoring", {"advice_rounds": 0}),
     "structure": ("authoring", {"debugging": "none"}),
     "further-runs": ("authoring", {"further_runs": 0}),
@@ -237,29 +240,37 @@ PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 class Options:
     """What to measure: campaigns of `settings` in `folder`, one for each of `seeds` seeds.
 
-    With `control`, the control arm also runs as many ideas with each seed. `without` names parts in
-    `PARTS` to leave out, one at a time, in further campaigns with the same seeds.
+    With `control`, the control arm also runs as many ideas with each seed. `ablate` names parts in
+    `PARTS`: for each, further campaigns with the same seeds lack it, or have it if the settings for
+    a model of this size leave it out.
     """
 
     settings: Settings
     folder: Path
     seeds: int = 3
     control: bool = True
-    without: Sequence[str] = ()
+    ablate: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """A campaign that lacks a part, or `has_part`, unlike the model's own."""
+
+    has_part: bool
+    measured: Measured
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """The campaigns of one seed.
 
-    `control` is None if the control arm was left out. `without` holds campaigns that lack a part,
-    by its name.
+    `control` is None if the control arm was left out. `ablations` are by part.
     """
 
     seed: int
     model: Measured
     control: Measured | None
-    without: Mapping[str, Measured] = field(default_factory=dict)
+    ablations: Mapping[str, Ablation] = field(default_factory=dict)
 
 
 def measure(options: Options, tell: Tell) -> list[Pair]:
@@ -272,20 +283,32 @@ def measure(options: Options, tell: Tell) -> list[Pair]:
 
 
 def _pair(settings: Settings, options: Options, tell: Tell) -> Pair:
+    def run(name: str, own: Settings) -> Measured:
+        return read(campaigns.run(f"{name}-{settings.seed}", own, options.folder, tell))
+
     control = None
     if options.control:
-        searched = settings.model_copy(update={"model": CONTROL, "control": 0.0})
-        name = f"{CONTROL}-{settings.seed}"
-        control = read(campaigns.run(name, searched, options.folder, tell))
-    model = read(campaigns.run(f"model-{settings.seed}", settings, options.folder, tell))
-    lacking = {}
-    for part in options.without:
-        name = f"without-{part}-{settings.seed}"
-        lacking[part] = read(campaigns.run(name, _left_out(settings, part), options.folder, tell))
-    return Pair(settings.seed, model, control, lacking)
+        control = run(CONTROL, settings.model_copy(update={"model": CONTROL, "control": 0.0}))
+    model = run("model", settings)
+    ablations = {}
+    for part in options.ablate:
+        own, has_part = ablated(settings, part)
+        name = f"{'with' if has_part else 'without'}-{part}"
+        ablations[part] = Ablation(has_part, run(name, own))
+    return Pair(settings.seed, model, control, ablations)
 
 
-def _left_out(settings: Settings, part: str) -> Settings:
-    section, changes = PARTS[part]
-    changed = getattr(settings, section).model_copy(update=dict(changes))
-    return settings.model_copy(update={section: changed})
+def ablated(settings: Settings, part: str) -> tuple[Settings, bool]:
+    """Return settings that differ in one part from a launch's, and whether they have that part.
+
+    A launch leaves some parts out for a small model (`model_size`); these are put in. Raises
+    ModelSpecError for a SPEC that cannot be read.
+    """
+    settings, _ = model_size.fitted(settings, role_specs(settings, settings.model))
+    name, without = PARTS[part]
+    section = getattr(settings, name)
+    has_part = all(getattr(section, key) == value for key, value in without.items())
+    defaults = type(section)()
+    changes = {key: getattr(defaults, key) for key in without} if has_part else dict(without)
+    changed = {name: section.model_copy(update=changes), "model_size": "large"}  # none left out
+    return settings.model_copy(update=changed), has_part

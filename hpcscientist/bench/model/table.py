@@ -41,7 +41,7 @@ def _figures(pairs: Sequence[Pair]) -> Iterator[Figure]:
         own, other = ([counts[side][place] for counts in equal] for side in (0, 1))
         if own:
             yield _figure(f"{name} at equal trials", "ideas a campaign", own, fmean(other))
-    for part in _left_out(pairs):
+    for part in _ablated(pairs):
         for name, unit, measured in _GIVES:
             if values := _given(pairs, part, measured):
                 yield _figure(f"{part} gives: {name}", unit, values)
@@ -118,8 +118,8 @@ _GIVES: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
 )
 
 
-def _left_out(pairs: Sequence[Pair]) -> list[str]:
-    return list(dict.fromkeys(part for pair in pairs for part in pair.without))
+def _ablated(pairs: Sequence[Pair]) -> list[str]:
+    return list(dict.fromkeys(part for pair in pairs for part in pair.ablations))
 
 
 def _given(
@@ -127,9 +127,10 @@ def _given(
 ) -> list[float]:
     found = []
     for pair in pairs:
-        having, lacking = measured(pair.model), measured(pair.without[part])
-        if having is not None and lacking is not None:
-            found.append(having - lacking)
+        ablation = pair.ablations[part]
+        own, other = measured(pair.model), measured(ablation.measured)
+        if own is not None and other is not None:
+            found.append(other - own if ablation.has_part else own - other)
     return found
 
 
@@ -193,13 +194,14 @@ def _tables(pairs: Sequence[Pair]) -> Iterator[RenderableType]:
         values = [value for pair in pairs if (value := measured(pair.model)) is not None]
         costs.add_row(name, _cell(values) if values else "none")
     yield costs
-    if parts := _left_out(pairs):
-        given = _table(f"What each part gives and costs, {count}", "with it, more")
+    if parts := _ablated(pairs):
+        given = _table(f"What each part gives and costs, {count}", "with it, more", "default")
         for name, _, _ in _GIVES:
             given.add_column(name, justify="right")
         for part in parts:
             gains = [_given(pairs, part, measured) for _, _, measured in _GIVES]
-            given.add_row(part, *(_cell(gain) if gain else "none" for gain in gains))
+            default = "off" if pairs[0].ablations[part].has_part else "on"
+            given.add_row(part, default, *(_cell(gain) if gain else "none" for gain in gains))
         yield given
 
 
