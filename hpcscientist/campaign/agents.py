@@ -87,6 +87,7 @@ def model_agents(
     copy = TrustedCopy.of(session.paths.root, config.campaign_id)
     sealed = config.campaign_id if copy.launched.exists() else ""
     model = RecordedModel(inner, session.paths, on_reply, sealed)
+    session.journal.wait_for(model.settle)
     stages = Opened.of(
         Means(
             *(model, recipe, config.settings, config.steps, windows or {}, library),

@@ -70,7 +70,7 @@ class Journal:
         `guard` is called before each write, and raises when this driver may no longer write.
         """
         self._path = path
-        self._guard = guard or (lambda: None)
+        self._guards = [guard] if guard else []
         self._observe = observe
         self._keys: set[str] = set()
         self._lines = 0
@@ -93,6 +93,10 @@ class Journal:
         except OSError as error:
             raise _unusable(path, "written", error) from error
         self._mark: object = _mark(os.fstat(self._file))  # None: somebody else changed it
+
+    def wait_for(self, settle: Callable[[], None]) -> None:
+        """Call `settle` before each write: it returns when what events depend on is on disk."""
+        self._guards.append(settle)
 
     def __contains__(self, key: str) -> bool:
         """Return whether an event with this key is recorded."""
@@ -145,7 +149,8 @@ class Journal:
         with self._turn:
             count = len(self._unwritten)  # more may be added meanwhile
             if count:
-                self._guard()
+                for guard in self._guards:
+                    guard()
                 chain = self._chain.copy()
                 self._append(group(self._unwritten, chain))
                 self._chain = chain

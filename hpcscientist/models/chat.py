@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import os
 import shutil
-import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -63,23 +63,20 @@ class Chat:
     def __init__(self, path: Path, campaign_id: str = "") -> None:
         self._path = path
         self._campaign_id = campaign_id if vault.has_key(campaign_id) else ""
-        self._writing = asyncio.Lock()
-        self._file = threading.Lock()  # keeps a thread from appending while the file is read anew
         self._begin()
 
     def _begin(self) -> None:
-        with self._file:
-            self._places: dict[str, list[_Place]] = {}  # by key, in the order of the requests
-            self._acted: dict[str, int] = {}  # by key, the request whose reply was used last
-            self._tasks: set[str] = set()
-            try:
-                if self._campaign_id:
-                    self._take_out()
-                self._load()
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                _raise(self._path, error)
+        self._places: dict[str, list[_Place]] = {}  # by key, in the order of the requests
+        self._acted: dict[str, int] = {}  # by key, the request whose reply was used last
+        self._tasks: set[str] = set()
+        try:
+            if self._campaign_id:
+                self._take_out()
+            self._load()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _raise(self._path, error)
 
     def asked(self, key: str, question: str) -> int:
         """Return which request of a call asked this question, counted from 1; 0 if none did.
@@ -182,30 +179,24 @@ class Chat:
                 refs.append(ref)
         return tuple(refs)
 
-    async def append(self, call: Call) -> int:
-        """Write one line to the disk, wholly or not at all, in the order of calls to this method.
+    def append(self, call: Call) -> tuple[int, Callable[[], None]]:
+        """Write one line, wholly or not at all.
 
-        Returns how many times the call was asked so far, this time included. A thread waits for the
-        disk, which takes 2 to 20 ms. In the event loop's thread nothing else could run meanwhile,
-        and the last of 64 replies that come together would wait for a second.
+        Returns how many times the call was asked so far, this time included, and a function that
+        waits until the line is on the disk and then closes the file. It must be called, in any
+        thread. It raises DiskFull and RunDirectoryError, as this method does.
         """
         line = call.model_dump_json(exclude_none=True).encode()
         if self._campaign_id:
             line = b'%b%b%b"}' % (line[:-1], _SEAL, self._seal(line))
         line += b"\n"
-        async with self._writing:
-            try:
-                start, places = await asyncio.to_thread(self._append, line)
-            except OSError as error:
-                _raise(self._path, error)
-        if places is self._places:  # else the file was read anew meanwhile, with this line
-            self._note(call, start, len(line))
-        asked = self._acted[call.key] = len(self._places.get(call.key, ())) or 1
-        return asked
-
-    def _append(self, line: bytes) -> tuple[int, dict[str, list[_Place]]]:
-        with self._file:
-            return _append(self._path, line), self._places
+        try:
+            descriptor, start = _append(self._path, line)
+        except OSError as error:
+            _raise(self._path, error)
+        self._note(call, start, len(line))
+        asked = self._acted[call.key] = len(self._places[call.key])
+        return asked, partial(_sync, self._path, descriptor)
 
     def _note(self, call: Call, start: int, length: int) -> None:
         places = self._places.setdefault(call.key, [])
@@ -238,16 +229,27 @@ class _Place(NamedTuple):
     length: int
 
 
-def _append(path: Path, line: bytes) -> int:
-    """Append a line; return where it starts. After an OSError the file is as before.
+def _append(path: Path, line: bytes) -> tuple[int, int]:
+    """Append a line; return the open file and where the line starts.
 
-    The directory entry is not synced here. A power cut may therefore lose the file until a later
-    result is written durably beside it; before that, nothing depends on its replies.
+    After an OSError the file is as before. The directory entry is not synced here. A power cut may
+    therefore lose the file until a later result is written durably beside it; before that, nothing
+    depends on its replies.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        return log.append(descriptor, line)
+        return descriptor, log.append(descriptor, line, durable=False)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _sync(path: Path, descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        _raise(path, error)
     finally:
         os.close(descriptor)
 

@@ -1,23 +1,28 @@
 """The record of calls: each subject's chat.jsonl, and the replay from it.
 
-A reply is on the disk before anybody uses it, so a resumed campaign asks nothing twice. A recorded
-reply answers only the question it was asked. If a call's prompt has changed (another version of the
-package, edited prompts), the call is asked again, and the earlier cost stays counted. An action's
-input would differ from driver to driver. So the first line of an action's calls stores its task,
-and a resumed action uses that. Only the driver writes; there are no locks between processes.
+A reply is in its file before anybody uses it, so a resumed campaign asks nothing twice. Meanwhile
+threads wait for the disk (`settle`). The journal waits for them, so no event is on the disk before
+the replies that led to it. Waiting before a reply is used would delay each by as long as the disk
+takes; with 64 requests in flight and a disk that takes 80 ms, an engine idles a third of the time.
+
+A recorded reply answers only the question it was asked. If a call's prompt has changed (another
+version of the package, edited prompts), the call is asked again, and the earlier cost stays
+counted. An action's input would differ from driver to driver. So the first line of an action's
+calls stores its task, and a resumed action uses that. Only the driver writes; there are no locks
+between processes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from hpcscientist.errors import HpcsciError, ReplyError, RunDirectoryError
+from hpcscientist.errors import ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import prompt_hash
@@ -30,6 +35,7 @@ from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 
 T = TypeVar("T", bound=Record)
 
+_SYNCING = 128  # replies that wait for the disk at once; a thread each
 _TURNS = 16  # turns of the event loop: from a reply to its trial takes about ten
 
 
@@ -67,6 +73,8 @@ class RecordedModel:
         self._tasks: dict[tuple[str, str], str] = {}  # of actions without a first reply yet
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._one = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(_SYNCING, thread_name_prefix="reply")
+        self._syncing: list[Future[None]] = []
 
     @property
     def name(self) -> str:
@@ -95,7 +103,8 @@ class RecordedModel:
                 else:
                     reply = await self._inner.complete(request)
                     line = _line(request, reply, question, self._tasks.get(call))
-                    asked = await self._written(chat, line)
+                    asked = self._write(chat, line)
+                    await self._take_turn()
                 self._tasks.pop(call, None)
             self._on_reply(request, reply, asked)
         except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
@@ -129,28 +138,33 @@ class RecordedModel:
         """Return the calls of a subject whose keys begin so, in the order of replies."""
         return self._chat(subject).prompts(keys)
 
-    async def close(self) -> None:
-        """Close the inner model. Idempotent."""
-        await self._inner.close()
+    def settle(self) -> None:
+        """Return when every reply so far is on the disk. Raises DiskFull and RunDirectoryError."""
+        for writing in self._syncing:
+            writing.result()
 
-    async def _written(self, chat: Chat, line: Call) -> int:
-        """Write a line, then wait until the work that follows from the reply before has begun.
+    async def close(self) -> None:
+        """Close the inner model, and wait for the disk. Idempotent. Raises as `settle` does."""
+        await self._inner.close()
+        await asyncio.to_thread(self.settle)
+
+    def _write(self, chat: Chat, line: Call) -> int:
+        asked, sync = chat.append(line)
+        # One that failed stays: what depends on its reply must not be recorded later either.
+        self._syncing = [one for one in self._syncing if not one.done() or one.exception()]
+        self._syncing.append(self._threads.submit(sync))
+        return asked
+
+    async def _take_turn(self) -> None:
+        """Wait until the work that follows from the reply before has begun.
 
         The driver's one thread checks each reply's results and writes them to disk. Without this
         wait, the first trial of several replies that come together would begin only after all are
         processed.
         """
-        writing = asyncio.create_task(chat.append(line))
-        try:
-            async with self._one:  # in the order of the replies
-                asked = await asyncio.shield(writing)
-                for _ in range(_TURNS):
-                    await asyncio.sleep(0)
-            return asked
-        except asyncio.CancelledError:
-            with contextlib.suppress(HpcsciError):  # the reply was paid for: record it
-                await writing
-            raise
+        async with self._one:  # in the order of the replies
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
 
     def _chat(self, subject: str) -> Chat:
         if subject not in self._chats:

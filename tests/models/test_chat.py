@@ -1,15 +1,15 @@
-"""The record of one idea's calls, while a thread writes to it."""
+"""The record of one idea's calls."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from hpcscientist.errors import DiskFull
 from hpcscientist.files import vault
-from hpcscientist.models import chat as recording
 from hpcscientist.models.chat import Call, Chat
 from hpcscientist.records.model_calls import Message
 
@@ -41,29 +41,35 @@ def a_call(key: str) -> Call:
     )
 
 
-async def test_a_line_that_is_written_while_all_is_read_anew_is_known_once(
-    tmp_path: Path, campaign: str, monkeypatch: pytest.MonkeyPatch
+def test_lines_that_somebody_changed_are_asked_again_and_later_ones_are_known(
+    tmp_path: Path, campaign: str
 ) -> None:
     path = tmp_path / "idea-0001" / "chat.jsonl"
     chat = Chat(path, campaign)
-    await chat.append(a_call("first"))
-    path.write_bytes(path.read_bytes().replace(b"the reply", b"a reply!!"))
-    append, is_written, go_on = recording._append, threading.Event(), threading.Event()
-
-    def waiting(path: Path, line: bytes) -> int:
-        start = append(path, line)
-        is_written.set()
-        go_on.wait()
-        return start
-
-    monkeypatch.setattr(recording, "_append", waiting)
-    writing = asyncio.create_task(chat.append(a_call("second")))
-    await asyncio.to_thread(is_written.wait)
-    go_on.set()
+    for key in ("first", "second"):
+        asked, sync = chat.append(a_call(key))
+        assert asked == 1
+        sync()
+    path.write_bytes(path.read_bytes().replace(b"the reply to first", b"a reply!! to first"))
     assert chat.reply("first", 1) is None
-    assert await writing == 1
     found = chat.reply("second", chat.asked("second", "second"))
     assert found is not None
     assert found.text == "the reply to second"
     assert chat.asked("first", "first") == 0
     assert [ref.key for ref in chat.prompts(("",))] == ["second"]
+
+
+def test_syncing_closes_the_file_also_where_the_disk_fails(
+    tmp_path: Path, campaign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(descriptor: int) -> None:
+        synced.append(descriptor)
+        raise OSError(errno.ENOSPC, "full")
+
+    synced: list[int] = []
+    _, sync = Chat(tmp_path / "chat.jsonl", campaign).append(a_call("first"))
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(DiskFull):
+        sync()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(synced[0])

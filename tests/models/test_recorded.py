@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 
 from hpcscientist.errors import DiskFull, EndpointError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
 from hpcscientist.models.answers import prompt_hash
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.replay import read_run
 from hpcscientist.records.base import MOST
+from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 
@@ -199,7 +202,57 @@ async def test_an_action_goes_on_with_the_task_it_began_with(tmp_path: Path) -> 
         begun(recorded(Counting(), tmp_path))
 
 
-async def test_the_reply_is_on_the_disk_before_it_is_heard_of(tmp_path: Path) -> None:
+async def test_no_event_is_on_the_disk_before_the_replies_that_led_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl", lambda event: None)
+    model = recorded(Counting(), tmp_path)
+    journal.wait_for(model.settle)
+    go_on, synced = threading.Event(), list[str]()
+    sync = os.fsync
+
+    def slow(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        if name == "chat.jsonl":
+            go_on.wait()
+        sync(descriptor)
+        synced.append(name)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    for ordinal in (1, 2, 3):  # replies are used while the disk is busy
+        assert (await model.complete(request(ordinal))).text.endswith(f"#{ordinal}")
+    assert synced == []
+    threading.Timer(0.05, go_on.set).start()
+    journal.record(NoteTaken(name="a", text="b"))
+    assert synced[:4] == ["chat.jsonl"] * 3 + ["journal.jsonl"]
+    await model.close()
+    journal.close()
+
+
+async def test_no_event_follows_a_reply_that_the_disk_did_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl", lambda event: None)
+    model = recorded(Counting(), tmp_path)
+    journal.wait_for(model.settle)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        await model.complete(request(1))
+        with pytest.raises(DiskFull):
+            model.settle()
+    await model.complete(request(2))  # its own line is written
+    with pytest.raises(DiskFull):
+        journal.record(NoteTaken(name="a", text="b"))
+    assert (tmp_path / "journal.jsonl").read_bytes() == b""
+    with pytest.raises(DiskFull):
+        await model.close()
+
+
+async def test_the_reply_is_in_its_file_before_it_is_heard_of(tmp_path: Path) -> None:
     def on_reply(asked: ModelRequest, reply: ModelReply, time: int) -> None:
         assert json.loads(chat(tmp_path).read_text())["reply"] == reply.text
 
