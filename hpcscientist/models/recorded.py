@@ -35,7 +35,7 @@ from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 
 T = TypeVar("T", bound=Record)
 
-_SYNCING = 128  # replies that wait for the disk at once; a thread each
+_SYNCING = 32  # replies that wait for the disk at once; a thread each
 _TURNS = 16  # turns of the event loop: from a reply to its trial takes about ten
 
 

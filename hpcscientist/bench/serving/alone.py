@@ -1,4 +1,4 @@
-"""vLLM alone: runs `LLM.chat` in its own process, with given engine settings.
+"""vLLM alone: runs `LLM`'s engine in its own process, with given engine settings.
 
     python -m hpcscientist.bench.serving.alone
 
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from typing import Any
 
 from hpcscientist.records.base import Record
@@ -38,9 +39,10 @@ class Resolved(Record):
 
 
 class Batch(Record):
-    """Requests that are in flight together."""
+    """Requests, of which at most `in_flight` are in flight at once."""
 
     requests: tuple[ModelRequest, ...]
+    in_flight: int
 
 
 class Taken(Record):
@@ -60,7 +62,7 @@ def main() -> None:
     out.write(resolved.model_dump_json() + "\n")
     for line in sys.stdin:
         batch = Batch.model_validate_json(line)
-        out.write(run(model, batch.requests).model_dump_json() + "\n")
+        out.write(run(model, batch).model_dump_json() + "\n")
 
 
 def start(engine: Engine) -> tuple[Any, Resolved]:
@@ -94,24 +96,34 @@ def start(engine: Engine) -> tuple[Any, Resolved]:
     )
 
 
-def run(model: Any, requests: tuple[ModelRequest, ...]) -> Taken:
-    """Answer requests together, with the sampling parameters of a server."""
-    sampling = []
-    for request in requests:
-        own = model.get_default_sampling_params()
-        own.temperature = request.temperature
-        own.top_p = own.top_p if request.top_p is None else request.top_p
-        own.max_tokens, own.seed = request.max_tokens, request.seed
-        own.ignore_eos = request.ignore_eos
-        sampling.append(own)
-    chats = [[message.model_dump() for message in request.messages] for request in requests]
+def run(model: Any, batch: Batch) -> Taken:
+    """Answer requests with the sampling parameters of a server, as `LLM.chat` does."""
+    from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
+
+    engine, tokenizer = model.llm_engine, model.get_tokenizer()
+    waiting, in_flight = deque(enumerate(batch.requests)), 0
+    prompt_tokens = tokens = 0
     begin = time.perf_counter()
-    outputs = model.chat(chats, sampling, use_tqdm=False)
-    return Taken(
-        seconds=time.perf_counter() - begin,
-        prompt_tokens=sum(len(output.prompt_token_ids) for output in outputs),
-        tokens=sum(len(output.outputs[0].token_ids) for output in outputs),
-    )
+    while waiting or in_flight:
+        while waiting and in_flight < batch.in_flight:
+            number, request = waiting.popleft()
+            own = model.get_default_sampling_params()
+            own.temperature = request.temperature
+            own.top_p = own.top_p if request.top_p is None else request.top_p
+            own.max_tokens, own.seed = request.max_tokens, request.seed
+            own.ignore_eos = request.ignore_eos
+            own.output_kind = RequestOutputKind.FINAL_ONLY
+            chat = [message.model_dump() for message in request.messages]
+            text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+            ids = tokenizer(text, add_special_tokens=False).input_ids
+            engine.add_request(str(number), {"prompt_token_ids": ids}, own)
+            in_flight += 1
+        for output in engine.step():
+            if output.finished:
+                in_flight -= 1
+                prompt_tokens += len(output.prompt_token_ids)
+                tokens += len(output.outputs[0].token_ids)
+    return Taken(seconds=time.perf_counter() - begin, prompt_tokens=prompt_tokens, tokens=tokens)
 
 
 if __name__ == "__main__":

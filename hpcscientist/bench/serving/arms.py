@@ -61,8 +61,8 @@ class Ground:
 class Arm(Protocol):
     """Something that answers requests."""
 
-    def run(self, requests: Sequence[ModelRequest]) -> Taken:
-        """Send all requests at once and wait for all replies. Raises ServingError."""
+    def run(self, requests: Sequence[ModelRequest], in_flight: int) -> Taken:
+        """Have requests answered, this many at once. Raises ServingError."""
         ...
 
 
@@ -73,10 +73,10 @@ class Whole:
         self._model, self.served = model, served
         self._runner = asyncio.Runner()
 
-    def run(self, requests: Sequence[ModelRequest]) -> Taken:
-        """Send all requests at once. Raises EndpointError, ReplyError."""
+    def run(self, requests: Sequence[ModelRequest], in_flight: int) -> Taken:
+        """Have requests answered, this many at once. Raises EndpointError, ReplyError."""
         begin = time.perf_counter()
-        replies = self._runner.run(self._ask(requests))
+        replies = self._runner.run(self._ask(requests, in_flight))
         return Taken(
             seconds=time.perf_counter() - begin,
             prompt_tokens=sum(reply.prompt_tokens for reply in replies),
@@ -88,8 +88,15 @@ class Whole:
         with self._runner:
             self._runner.run(self._model.close())
 
-    async def _ask(self, requests: Sequence[ModelRequest]) -> list[ModelReply]:
-        return await asyncio.gather(*(self._model.complete(request) for request in requests))
+    async def _ask(self, requests: Sequence[ModelRequest], in_flight: int) -> list[ModelReply]:
+        waiting, replies = iter(requests), list[ModelReply]()
+
+        async def ask_on() -> None:
+            for request in waiting:
+                replies.append(await self._model.complete(request))
+
+        await asyncio.gather(*(ask_on() for _ in range(in_flight)))
+        return replies
 
 
 class Alone:
@@ -104,9 +111,9 @@ class Alone:
         engine = Engine(folder=served.folder, arguments=served.engine)
         self.resolved = self._ask(engine, Resolved)
 
-    def run(self, requests: Sequence[ModelRequest]) -> Taken:
-        """Have vLLM answer all requests at once. Raises ServingError."""
-        return self._ask(Batch(requests=tuple(requests)), Taken)
+    def run(self, requests: Sequence[ModelRequest], in_flight: int) -> Taken:
+        """Have vLLM answer requests, this many at once. Raises ServingError."""
+        return self._ask(Batch(requests=tuple(requests), in_flight=in_flight), Taken)
 
     def _ask(self, question: Record, kind: type[R]) -> R:
         pipe, answers = self._process.stdin, self._process.stdout

@@ -92,7 +92,7 @@ def main() -> int:
     ground = Ground(given.root, given.model, given.site, lambda text: _say("told", text))
     try:
         with whole(ground, given.settings) as ours:
-            ours.run(prompts.draw("first", 1, 1, 1, given.settings.ideation))
+            ours.run(prompts.draw("first", 1, 1, 1, given.settings.ideation), 1)
             _say("first", repr(time.time()))
     except HpcsciError as error:
         _say("told", str(error))

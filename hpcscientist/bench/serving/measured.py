@@ -1,8 +1,9 @@
 """Measures the figures of `hpcsci bench serving`.
 
 The engine's settings are those that a campaign's plane gives its replicas; vLLM alone gets the
-same. Every prompt is new to all caches, every reply has the same number of tokens, and both sides
-have answered as many requests at once before the clock starts.
+same. As many requests as are given are in flight all the time: where one is answered, the next is
+sent, as in a campaign. Every prompt is new to all caches, both sides write replies of the same
+lengths, and both have answered as many requests at once before the clock starts.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ TARGET = 0.90  # relative to vLLM alone, with `AT` requests in flight
 AT = (64, 256)
 START = 1.3  # relative to vLLM alone
 
+_TURNS = 4  # requests for each one in flight
 _WARM = 8  # tokens of a warm-up reply
 _WARM_CHARACTERS = 32
 _REST_S = 10.0
@@ -89,7 +91,7 @@ class Measured:
                 arms = {"whole": ours}
             begun = time.perf_counter()
             arms["alone"] = both.enter_context(alone(self._ground, ours.served))
-            arms["alone"].run(one)
+            arms["alone"].run(one, 1)
             first_token["alone"] = time.perf_counter() - begun
             found |= self._rates(arms)
         own, other = first_token["whole"], first_token["alone"]
@@ -148,7 +150,7 @@ class Measured:
         """Run a plane of this many replicas, and yield it after its first token."""
         settings = self._of(replicas)
         with whole(self._ground, settings) as ours:
-            ours.run(prompts.draw("first", 1, 1, 1, settings.ideation))
+            ours.run(prompts.draw("first", 1, 1, 1, settings.ideation), 1)
             yield ours
 
     def _of(self, replicas: int) -> Settings:
@@ -172,15 +174,16 @@ class Measured:
 
     def _batch(self, arm: Arm, name: str, number: int, count: int) -> float:
         options = self._options
-        characters, tokens = options.characters, options.tokens
+        characters, tokens, turns = options.characters, options.tokens, _TURNS
         if number < 0:
-            characters, tokens = min(_WARM_CHARACTERS, characters), min(_WARM, tokens)
+            characters, tokens, turns = min(_WARM_CHARACTERS, characters), min(_WARM, tokens), 1
         place = f"run{number}-{count}"
-        requests = prompts.draw(place, count, characters, tokens, self._settings.ideation)
-        taken = arm.run(requests)
-        if taken.tokens != count * tokens:
+        requests = prompts.draw(place, turns * count, characters, tokens, self._settings.ideation)
+        taken = arm.run(requests, count)
+        wanted = sum(request.max_tokens for request in requests)
+        if taken.tokens != wanted:
             raise ServingError(
-                f"{name}: {taken.tokens} tokens came, {count * tokens} were asked for: the "
+                f"{name}: {taken.tokens} tokens came, {wanted} were asked for: the "
                 "context is too short; give fewer --tokens, or a smaller --prompt"
             )
         if number >= 0:

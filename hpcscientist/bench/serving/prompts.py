@@ -1,4 +1,4 @@
-"""Draws requests from a seed: chats of nonsense words whose replies all have the same length."""
+"""Draws requests from a seed: chats of nonsense words, whose replies have known lengths."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ _SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "ri", "so", "tu")
 def draw(
     place: str, count: int, characters: int, tokens: int, sampling: RoleSettings
 ) -> tuple[ModelRequest, ...]:
-    """Return requests of this many characters, each answered with exactly this many tokens.
+    """Return requests of this many characters, answered with this many tokens on average.
 
-    `place` is the seed: another one gives chats with other beginnings, which no cache holds.
+    Each reply has exactly its own number, half as many tokens to half as many more: replies of one
+    length would end together, and the engine would wait for the next ones. `place` is the seed:
+    another one gives chats with other beginnings, which no cache holds.
     """
     rng = random.Random(place)
     return tuple(
@@ -29,7 +31,7 @@ def draw(
             ),
             temperature=sampling.temperature,
             top_p=sampling.top_p,
-            max_tokens=tokens,
+            max_tokens=rng.randint((tokens + 1) // 2, tokens + tokens // 2),
             seed=rng.getrandbits(31),
             ignore_eos=True,
         )
