@@ -5,9 +5,10 @@ Here the embedder decides what the vectors are: those of a model, which detect s
 counts of keywords, which detect only similar words. Ideas of the control arm always have the same
 wording, so they are compared by their knobs.
 
-Small models propose one change twice in different words. So ideas with the same `changes` (the
-names of the reference's code that they mention) are also compared by their titles, with a lower
-threshold.
+Small models propose one change twice in different words. So an idea with the title of an earlier
+one repeats it: a model of 1.5 billion weights gave four ideas in a row the title "Train for longer
+at the same learning rate". And ideas with the same `changes` (the names of the reference's code
+that they mention) are also compared by their titles, with a lower threshold.
 
 The bank holds every idea that the campaign has admitted so far, whatever its outcome. So declined
 and unchanged ideas reject similar ones, a crashed idea is not proposed again in the same words, and
@@ -61,11 +62,13 @@ class Banked(Record):
 class Nearest(Banked):
     """The earlier idea most similar to a summary, and their cosine (at most 1).
 
-    `changes`: what both ideas change, if their titles were compared for that.
+    `changes`: what both ideas change, if their titles were compared for that. `same_title`: their
+    titles are the same.
     """
 
     cosine: float
     changes: tuple[str, ...] = ()
+    same_title: bool = False
 
 
 class Bank:
@@ -82,6 +85,7 @@ class Bank:
         self._prepared: dict[str, Any] = {}
         self._knobs: dict[str, Banked] = {}
         self._titles: dict[tuple[str, ...], dict[str, str]] = {}  # by changes: ids by title
+        self._titled: dict[str, str] = {}  # ids by title, in normal form
 
     def __len__(self) -> int:
         return len(self._ideas) + len(self._knobs)
@@ -104,17 +108,23 @@ class Bank:
     def look_alike(
         self, summary: str, title: str = "", changes: tuple[str, ...] = ()
     ) -> Nearest | None:
-        """Return the nearest earlier idea if its cosine is above the threshold (not at it).
+        """Return the earlier idea with the same title, if there is one.
 
-        Otherwise return the idea with the most similar title among those with the same `changes`,
-        if that cosine is above 3/4 of the threshold. Raises ModelError.
+        Otherwise return the nearest one if its cosine is above the threshold (not at it). Otherwise
+        return the idea with the most similar title among those with the same `changes`, if that
+        cosine is above 3/4 of the threshold. A threshold of 1 or more rejects nothing. Raises
+        ModelError.
         """
-        nearest = self.nearest(summary)
-        if nearest is None or nearest.cosine <= self.threshold:
+        nearest = self._same_title(title) or self.nearest(summary)
+        if nearest is None or not (nearest.same_title or nearest.cosine > self.threshold):
             nearest = self._same_change(title, changes)
         if nearest is not None:
             self._prepared.pop(summary, None)
         return nearest
+
+    def _same_title(self, title: str) -> Nearest | None:
+        known = self._titled.get(_normal(title)) if self.threshold < 1 else None
+        return Nearest(idea_id=known, cosine=1.0, same_title=True) if known else None
 
     def _same_change(self, title: str, changes: tuple[str, ...]) -> Nearest | None:
         titles = self._titles.get(changes)
@@ -172,7 +182,7 @@ class Bank:
     ) -> None:
         """Add an accepted idea: by its knobs if it has any, else by its summary. Raises ModelError.
 
-        With `changes`, its title is added too, for ideas with the same changes.
+        Its title is added too, with `changes` also for ideas with the same changes.
         """
         if knobs is not None:
             self._knobs.setdefault(_knob_key(knobs), Banked(idea_id=idea_id))
@@ -180,6 +190,8 @@ class Bank:
         self._index.add(self._vector(summary))
         self._ideas.append(idea_id)
         self._prepared.pop(summary, None)
+        if normal := _normal(title):
+            self._titled.setdefault(normal, idea_id)
         if changes:
             self._titles.setdefault(changes, {}).setdefault(title, idea_id)
 
@@ -208,6 +220,10 @@ class Bank:
         new = list(dict.fromkeys(s for s in summaries if s not in self._prepared))
         made = dict(zip(new, self._index.prepare_each(new) if new else (), strict=True))
         return [made[s] if s in made else self._prepared[s] for s in summaries]
+
+
+def _normal(title: str) -> str:
+    return " ".join(title.casefold().split()).strip(" .:;!'\"`*“”‘’")
 
 
 def _name(banked: Banked) -> Name:

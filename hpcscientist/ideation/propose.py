@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.config.settings import IDEATION, RoleSettings
 from hpcscientist.errors import ReplyError
+from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import SUMMARY, TITLE, knowledge_prompt, proposal_limits
 from hpcscientist.ideation.reflect import REFLECT, Reflection
 from hpcscientist.models.prompting.fitting import Prompt, Window
@@ -25,8 +26,11 @@ from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
-# Small models number their titles like the list of earlier ideas in the prompt.
+# Small models number their titles like the list of earlier ideas in the prompt, or write nothing
+# else than such a number.
 _NUMBER = re.compile(r"idea-\d{4,}\b[\s:.,)-]*", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
+_TITLE = 100  # characters
 
 
 class ModelProposer:
@@ -94,7 +98,10 @@ class ModelProposer:
 
 
 def _settled(task: ProposalTask, proposal: Proposal) -> Proposal:
-    """Return a proposal whose parents and papers exist, and whose title has no idea's number."""
+    """Return a proposal whose parents and papers exist, and whose title has no idea's number.
+
+    The method's first sentence replaces a title that is nothing else.
+    """
     # Any earlier idea may be a parent, not only those in the prompt, which depend on timing.
     earlier = {idea_id_of(number) for number in range(1, task.number)}
     named: Iterable[str] = (parent for parent in proposal.parent_ids if parent in earlier)
@@ -102,16 +109,19 @@ def _settled(task: ProposalTask, proposal: Proposal) -> Proposal:
         named = (task.leader.idea_id, *named)
     papers = found_ids(proposal.papers, [paper.paper_id for paper in task.references])
     found = {
-        "title": _without_number(proposal.title),
+        "title": _title(proposal),
         "parent_ids": tuple(dict.fromkeys(named)),
         "papers": papers,
     }
     return proposal.model_copy(update=found)
 
 
-def _without_number(title: str) -> str:
-    number = _NUMBER.match(title)
-    return title if number is None else title[number.end() :] or title
+def _title(proposal: Proposal) -> str:
+    number = _NUMBER.match(proposal.title)
+    if number is None:
+        return proposal.title
+    sentence = _SENTENCE_END.split(proposal.method.strip(), maxsplit=1)[0]
+    return proposal.title[number.end() :] or one_line(sentence, _TITLE) or proposal.title
 
 
 class ProposeStage(Stage[ModelProposer]):

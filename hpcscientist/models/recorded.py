@@ -1,9 +1,8 @@
 """The record of calls: each subject's chat.jsonl, and the replay from it.
 
 A reply is in its file before anybody uses it, so a resumed campaign asks nothing twice. Meanwhile
-threads wait for the disk (`settle`). The journal waits for them, so no event is on the disk before
-the replies that led to it. Waiting before a reply is used would delay each by as long as the disk
-takes; with 64 requests in flight and a disk that takes 80 ms, an engine idles a third of the time.
+threads wait for the disk (`settle`), which takes 2 to 20 ms on shared file systems. The journal
+waits for them, so no event is on the disk before the replies that led to it.
 
 A recorded reply answers only the question it was asked. If a call's prompt has changed (another
 version of the package, edited prompts), the call is asked again, and the earlier cost stays

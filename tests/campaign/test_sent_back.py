@@ -136,19 +136,27 @@ class Titled(ScriptedProposer):
         return Proposed(proposal=self._given[task.number - 1])
 
 
+@pytest.mark.parametrize(
+    ("title", "like"),
+    [
+        ("Increase the setting", "has the title of idea-0001"),
+        (
+            "Increase the setting now",
+            "looks like idea-0001 (cosine 0.85 of titles, both change {})",
+        ),
+    ],
+)
 async def test_proposals_that_change_the_same_are_alike_by_their_titles(
-    bench: CampaignBench,
+    bench: CampaignBench, title: str, like: str
 ) -> None:
     knob = bench.recipe.spec.knobs[0].name
     first = proposal("Increase the setting", "Converges faster.", f"Set `{knob.lower()}` to 64.")
-    second = proposal("Increase the setting", "Points go together.", f"Change `{knob} = 3`.")
+    second = proposal(title, "Points go together.", f"Change `{knob} = 3`.")
     again = Again(ReplyError("none"))
     await bench.drive(lambda _: scored(0.5), Titled(first, second), reconsider=again)
     status, reason = bench.ended()["idea-0002"]
     assert status == "rejected"
-    assert reason == (
-        f"looks like idea-0001 (cosine 1.00 of titles, both change {knob.casefold()})"
-    )
+    assert reason == like.format(knob.casefold())
     assert bench.state.ideas["idea-0001"].touches == (knob.casefold(),)
 
 

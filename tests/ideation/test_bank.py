@@ -332,3 +332,22 @@ def test_a_model_sees_likeness_in_meaning() -> None:
     assert alike.idea_id == "idea-0002"
     assert meaning.look_alike("Average the predictions of ten networks.") is None
     assert meaning.nearest(OTHER) == Nearest(idea_id="idea-0001", cosine=1.0)
+
+
+@pytest.mark.parametrize("title", ["Train for longer", "train  for LONGER.", "“Train for longer”"])
+def test_an_idea_with_the_title_of_an_earlier_one_repeats_it(title: str) -> None:
+    bank = Bank(0.8)
+    bank.add("idea-0001", "fifty epochs", title="Train for longer", changes=("epochs",))
+    bank.add("idea-0002", "forty epochs", title="Train for longer", changes=("train",))
+    near = bank.look_alike("another summary", title, ("rate",))
+    assert near is not None
+    assert (near.idea_id, near.same_title) == ("idea-0001", True)
+
+
+def test_titles_do_not_reject_where_nothing_does() -> None:
+    bank = Bank(1.0)
+    bank.add("idea-0001", "fifty epochs", title="Train for longer")
+    assert bank.look_alike("fifty epochs", "Train for longer") is None
+    bank = Bank(0.8)
+    bank.add("idea-0001", "fifty epochs")
+    assert bank.look_alike("something else", "") is None

@@ -145,7 +145,7 @@ async def test_unknown_parents_are_dropped() -> None:
         ("idea-0004 Increase the width", "Increase the width"),
         ("Idea-0004: wider", "wider"),
         ("Against idea-0004", "Against idea-0004"),
-        ("idea-0004", "idea-0004"),
+        ("idea-0004", REPLY["method"].split(". ")[0]),
     ],
 )
 async def test_a_title_goes_without_an_idea_s_number(written: str, title: str) -> None:

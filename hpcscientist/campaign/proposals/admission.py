@@ -261,6 +261,8 @@ class Admission:
             return None, None
         same = f" of titles, both change {', '.join(near.changes)}" if near.changes else ""
         reason = f"looks like {near.words} (cosine {near.cosine:.2f}{same})"
+        if near.same_title:
+            reason = f"has the title of {near.words}"
         return reason, None if near.origin else near.idea_id
 
     def _end(
