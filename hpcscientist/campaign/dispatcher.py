@@ -230,8 +230,7 @@ class Dispatcher:
             told = asyncio.create_task(self._changes())
             while True:
                 self._wake.clear()
-                if self._pause_s() <= 0:
-                    await self._submit()
+                await self._submit()
                 woken = asyncio.create_task(self._wake.wait())
                 try:
                     await asyncio.wait(
@@ -245,7 +244,8 @@ class Dispatcher:
                     changes = told.result()
                     told = None
                     try:
-                        await self._refill(changes)
+                        if self._may_refill(changes):
+                            await self._submit()
                     finally:  # apply what is known, whatever was raised
                         for change in changes:
                             self._apply(change)
@@ -267,17 +267,16 @@ class Dispatcher:
     async def _changes(self) -> Sequence[Change]:
         return await self.backend.changes()
 
-    async def _refill(self, changes: Sequence[Change]) -> None:
-        """Refill freed slots before notifying waiters: notification is slow and would leave slots
-        idle. Skip this if a run has to be submitted again, which goes first, and for a scheduler,
-        whose queue keeps its slots busy.
+    def _may_refill(self, changes: Sequence[Change]) -> bool:
+        """Return whether to refill freed slots before notifying waiters: notification is slow and
+        would leave slots idle. Not if a run has to be submitted again, which goes first, and not
+        for a scheduler, whose queue keeps its slots busy.
         """
         ends = [change for change in changes if isinstance(change, Ended)]
         if ends:
             self._ease()
         again = any(end.state in NOTHING_LOST for end in ends)
-        if ends and not again and not self.outlives_driver and self._pause_s() <= 0:
-            await self._submit()
+        return bool(ends) and not (again or self.outlives_driver)
 
     def _apply(self, change: Change) -> None:
         match change:
@@ -334,7 +333,9 @@ class Dispatcher:
         return max(gathered, self._not_before) - asyncio.get_running_loop().time()
 
     async def _submit(self) -> None:
-        """Submit the trials that there is room for, in as few batches as possible."""
+        """Submit the trials that there is room for, in as few batches as possible, if it is due."""
+        if self._pause_s() > 0:
+            return
         while self._waiting:
             first = self._waiting[0].spec
             capacity = await self.backend.capacity(first)
@@ -348,32 +349,29 @@ class Dispatcher:
             taken = group[: sum(len(element) for element in elements)]
             batch = make_batch(elements, self._avoided)
             self._on_batch(batch)
-            if not await self._send(batch, taken):
-                return
+            gone = {id(entry) for entry in taken}
+            self._waiting = [entry for entry in self._waiting if id(entry) not in gone]
+            self._followed.update(entry.run for entry in taken)
+            match await self.backend.submit(batch):
+                case Accepted():
+                    continue
+                case Unknown():
+                    return
+                case Refused() as refusal:
+                    self._take_back(taken)
+                    if not refusal.transient:
+                        raise SchedulerRefused(refusal.why)
+                    return
 
-    async def _send(self, batch: Batch, taken: Sequence[Entry]) -> bool:
-        """Submit a batch; return whether another one may follow."""
-        gone = {id(entry) for entry in taken}
-        self._waiting = [entry for entry in self._waiting if id(entry) not in gone]
-        self._followed.update(entry.run for entry in taken)
-        answer = await self.backend.submit(batch)
-        match answer:
-            case Accepted():
-                return True
-            case Unknown():
-                return False
-            case Refused():
-                self._followed.difference_update(entry.run for entry in taken)
-                for entry in taken:
-                    if entry.stopping:
-                        self._forget(entry)
-                        entry.give_up()
-                for entry in taken:
-                    if not entry.stopping:
-                        self._wait(entry)
-                if not answer.transient:
-                    raise SchedulerRefused(answer.why)
-                return False
+    def _take_back(self, refused: Sequence[Entry]) -> None:
+        self._followed.difference_update(entry.run for entry in refused)
+        for entry in refused:
+            if entry.stopping:
+                self._forget(entry)
+                entry.give_up()
+        for entry in refused:
+            if not entry.stopping:
+                self._wait(entry)
 
     async def _stop(self, entries: Sequence[Entry]) -> None:
         """End the entries that still wait or run; return when they have ended."""

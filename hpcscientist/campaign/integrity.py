@@ -113,11 +113,15 @@ class Integrity:
         if planted and self._name(path) not in self._contents.names:
             folders.remove(path)
 
-    def trial_ended(self, idea_id: str) -> None:
-        """Check everything that a trial may have changed. Raises OSError."""
-        self._ran.add(idea_id)
-        self.look()
-        self._ran.clear()
+    @contextlib.contextmanager
+    def trial_of(self, idea_id: str) -> Iterator[None]:
+        """Check everything that a trial may have changed, once it has ended. Raises OSError."""
+        try:
+            yield
+        finally:
+            self._ran.add(idea_id)
+            self.look()
+            self._ran.clear()
 
     def data_changes(self) -> int:
         """Restore prepared data that differ from the launch's; all candidates read these data.

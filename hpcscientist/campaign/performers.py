@@ -10,7 +10,7 @@ from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.idea_runner import IdeaRunner
 from hpcscientist.campaign.result_files import Compactor
-from hpcscientist.campaign.trial_runner import DueTrials
+from hpcscientist.campaign.trial_runner import DueTrials, TrialRunner
 from hpcscientist.conduct import reference
 from hpcscientist.conduct.actions import (
     Action,
@@ -42,7 +42,8 @@ class Performers:
     admission: Admission
     idea_runner: IdeaRunner
     effort: Effort
-    trials: DueTrials
+    due: DueTrials
+    trials: TrialRunner
     baseline_drift: BaselineDrift
     confirming: Confirming
     compactor: Compactor
@@ -75,7 +76,10 @@ class Performers:
         try:
             match action:
                 case RunTrial():
-                    await self._run(action)
+                    spec = self.due.spec(action)
+                    with self.due.integrity.trial_of(action.idea_id):
+                        await self.trials.once(spec)
+                    await self._follow_up(action.idea_id)
                 case Propose(number, round_number):
                     await self.admission.propose(number, round_number)
                 case Admit(number):
@@ -113,10 +117,9 @@ class Performers:
         else:
             raise error
 
-    async def _run(self, action: RunTrial) -> None:
-        """Run a trial, and record what follows from its end."""
-        await self.trials.run(action)
-        if action.idea_id == BASELINE_ID:
+    async def _follow_up(self, idea_id: str) -> None:
+        """Record what follows from the end of a trial."""
+        if idea_id == BASELINE_ID:
             self.catch_up()
-        elif action.idea_id in self.state.progress.open:
-            await self.idea_runner.note(action.idea_id)
+        elif idea_id in self.state.progress.open:
+            await self.idea_runner.note(idea_id)

@@ -382,24 +382,19 @@ def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DueTrials:
-    """Runs the wanted trials of one driver to their ends."""
+    """The specs of the trials that one driver wants."""
 
     specs: SpecFactory
-    trials: TrialRunner
     state: CampaignState
     integrity: Integrity
 
-    async def run(self, action: RunTrial) -> TrialReport:
-        """Run a trial to its end. Raises IdeaDamaged if the idea or its attempt's code differs from
-        what was recorded, and what `TrialRunner.once` raises.
+    def spec(self, action: RunTrial) -> TrialSpec:
+        """Return a trial's spec. Raises IdeaDamaged if the idea or its attempt's code differs from
+        what was recorded.
         """
-        spec = self._spec(action).model_copy(update={"run": action.run})
-        try:
-            return await self.trials.once(spec)
-        finally:
-            self.integrity.trial_ended(spec.idea_id)
+        return self._first_run(action).model_copy(update={"run": action.run})
 
-    def _spec(self, action: RunTrial) -> TrialSpec:
+    def _first_run(self, action: RunTrial) -> TrialSpec:
         if action.idea_id == BASELINE_ID:
             return self._of_reference(action)
         paths, number = self.specs.paths.idea(action.idea_id), action.attempt

@@ -178,6 +178,7 @@ def assemble(
         admission=_admission(rules, recipe, session, agents, attempt_store, embedder),
         idea_runner=idea_runner(rules, session, agents, attempt_store),
         effort=Effort(config.settings, specs, session.journal, session.state),
+        due=DueTrials(specs, session.state, integrity),
         trials=_trials(specs, session, backend, integrity),
         baseline_drift=BaselineDrift(recipe.spec, config.settings, session.journal, session.state),
         confirming=Confirming(
@@ -217,9 +218,11 @@ def _admission(
     )
 
 
-def _trials(specs: SpecFactory, session: Session, backend: Runs, integrity: Integrity) -> DueTrials:
+def _trials(
+    specs: SpecFactory, session: Session, backend: Runs, integrity: Integrity
+) -> TrialRunner:
     loop = specs.config.settings.loop
-    trials = TrialRunner(
+    return TrialRunner(
         paths=session.paths,
         journal=session.journal,
         state=session.state,
@@ -229,7 +232,6 @@ def _trials(specs: SpecFactory, session: Session, backend: Runs, integrity: Inte
         pause_s=loop.machine_pause_s,
         data_changes=integrity.data_changes,
     )
-    return DueTrials(specs, trials, session.state, integrity)
 
 
 def _knowledge(

@@ -19,8 +19,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 
@@ -97,7 +99,18 @@ class LocalBackend(ProcessBackend):
         job: Job | None = None
         try:
             if adopted is None:
-                job = self._start(trial, folder, held)
+                where = str(paths.root.absolute())
+                # -P: do not import what a candidate put into the driver's working directory.
+                command = [sys.executable, "-P", "-m", self._module, where, str(trial.run)]
+                with _begun(folder) as log:
+                    job = Job(
+                        [*command, str(folder)],
+                        env=_environment(held),
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,  # the terminal's Ctrl-C does not reach it
+                    )
             self.began(trial)
             why = await self._waited(trial, paths, job)
             said = self._clear_up(trial, paths, folder)
@@ -114,33 +127,6 @@ class LocalBackend(ProcessBackend):
         """Take the slot and the GPUs of a worker that already runs."""
         known = presence.read(paths)
         return self._slots.take_now(need, known.gpus if known is not None else ())
-
-    def _start(self, trial: TrialSpec, folder: Path, held: Held) -> Job:
-        """Start a worker, unaffected by the terminal's Ctrl-C. Raises DiskFull, OSError."""
-        if folder.exists():  # a killed driver left a worker that has not begun
-            _end_named(folder)
-        environment = dict(os.environ)
-        if held.gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(held.gpus)
-            environment |= gpus.order(environment)
-        where = self._paths.trial(trial.trial_id).root.absolute()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / _LOG).open("wb") as log:
-                # -P: do not import what a candidate put into the driver's working directory.
-                return Job(
-                    [sys.executable, "-P", "-m", self._module, where, str(trial.run), folder],
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            _end_named(folder)
-            if error.errno in NO_SPACE:
-                raise DiskFull(f"no space to submit below {folder.parent}: make room") from error
-            raise
 
     async def _waited(self, trial: TrialSpec, paths: TrialPaths, job: Job | None) -> str:
         """Wait until no worker of this run is alive.
@@ -206,6 +192,29 @@ def _longest_s(trial: TrialSpec) -> float:
 
 def _need(trial: TrialSpec) -> Need:
     return Need(trial.limits.gpus, trial.limits.memory_mb, trial.alone)
+
+
+@contextmanager
+def _begun(folder: Path) -> Iterator[BinaryIO]:
+    """Make a worker's folder, and yield its log; undo it on an error. Raises DiskFull, OSError."""
+    if folder.exists():  # a killed driver left a worker that has not begun
+        _end_named(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / _LOG).open("wb") as log:
+            yield log
+    except OSError as error:
+        _end_named(folder)
+        if error.errno in NO_SPACE:
+            raise DiskFull(f"no space to submit below {folder.parent}: make room") from error
+        raise
+
+
+def _environment(held: Held) -> dict[str, str]:
+    if not held.gpus:
+        return dict(os.environ)
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(held.gpus)}
+    return environment | gpus.order(environment)
 
 
 def _ended(trial: TrialSpec, paths: TrialPaths, why: str, said: str) -> Ended:

@@ -230,9 +230,10 @@ CAMPAIGN_ADVICE: Final = (
     "what did not, and what failed. Ideas that did not work are results of the same weight as "
     "those that did."
 )
+# Small models copy it into the paper, so it has no number in words.
 IDEA_ADVICE: Final = (
-    "This paper is about one idea of the campaign. The others are told by their number, because "
-    "the correction depends on it."
+    "This paper is about an idea of the campaign. Say how many ideas there were, because the "
+    "correction depends on it."
 )
 
 
