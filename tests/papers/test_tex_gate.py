@@ -60,6 +60,15 @@ def test_a_clean_paper_is_explained_to_the_last_digit(tmp_path: Path) -> None:
     assert found.explained == found.digits > 50
 
 
+def test_a_paper_that_cites_nothing_is_explained_to_the_last_digit(tmp_path: Path) -> None:
+    of = replace(document(tmp_path, manuscript("It gains.", "See [#effects].")), bibliography=())
+    done = typeset(tmp_path, of)
+    assert done.pdf is not None, done.log[-2000:]
+    found = pdf.read(done.pdf, of)
+    assert found.defects == ()
+    assert found.explained == found.digits > 50
+
+
 @pytest.mark.parametrize("kind", TYPED)
 def test_a_typed_digit_is_found(kind: str, tmp_path: Path) -> None:
     found = read(tmp_path, f"\n\nHere is {TYPED[kind]} typed.\n")

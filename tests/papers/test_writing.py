@@ -225,6 +225,13 @@ def test_a_title_with_a_number_is_asked_for_again_and_given_up() -> None:
     assert f"## The paper\n{BRIEF.title}\n" in first.messages[0].content
 
 
+def test_a_title_without_words_gives_way_to_the_idea_s() -> None:
+    def bare(request: ModelRequest) -> Any:
+        return OUTLINE | {"title": ","} if request.stage == "outline" else None
+
+    assert written(Script(bare)).manuscript.title == BRIEF.title
+
+
 def test_rounds_of_search_end_when_nothing_new_is_found() -> None:
     def hungry(request: ModelRequest) -> Any:
         return {"query": f"momentum {request.ordinal}", "done": False} \

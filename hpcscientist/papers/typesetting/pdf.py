@@ -226,6 +226,8 @@ class _Gate:
         chars = [(page, char) for page in self.pages for char in page.chars]
         references = self._index(chars, "hpc-references")
         again = self._index(chars, "hpc-again")
+        if "hpc-references" not in self.places:  # a paper that cites nothing
+            references = again
         entries = " ".join(map(_printed, enumerate(self.document.bibliography, 1)))
         for text, here in (
             (entries, chars[references:again]),

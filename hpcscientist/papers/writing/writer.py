@@ -59,6 +59,7 @@ Check = Callable[[Manuscript], Sequence[Defect]]
 Build = Callable[[Manuscript], Awaitable[Sequence[Defect]]]
 """Typesets a manuscript; returns the defects of the document."""
 
+_TITLE_WORDS: Final = 2
 _AGAIN: Final = 2  # replies that repeat a refused one without counting as a try
 _POINTS, _KEPT, _REMARKS, _PARAGRAPHS = 6, 6, 8, 9  # entries of lists in replies
 _SHOWN: Final = 12  # most defects shown to the writer at once
@@ -166,6 +167,8 @@ class Writer:
             said = render("defects", defects=_told(problems), same=False)
             prompt = asked.answered((reply.model_dump_json(), GONE), said)
         else:
+            self._title = self.brief.title
+        if len(self._title.split()) < _TITLE_WORDS:  # small models write ","
             self._title = self.brief.title
         for section in reply.sections:
             self._points.setdefault(section.section, section.points[:_POINTS])
