@@ -33,9 +33,8 @@ from hpcscientist.judgement.summary import Summary, read_rows
 from hpcscientist.launching import create_run_dir
 from hpcscientist.launching import launch as launching
 from hpcscientist.launching.drive import Observer, drive
-from hpcscientist.launching.jobs.dispatch import is_controlled
+from hpcscientist.launching.jobs.dispatch import is_controlled, standing_of
 from hpcscientist.launching.jobs.follow import drive_by_job
-from hpcscientist.launching.jobs.standing import standing_of
 from hpcscientist.launching.launch_plan import LaunchPlan, check
 from hpcscientist.ports import Embedder, Tell
 from hpcscientist.records.findings import ResultRow, Verdict

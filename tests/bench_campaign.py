@@ -14,9 +14,8 @@ from event_kit import driver_started
 
 from hpcscientist import __version__
 from hpcscientist.authoring.knobs import KnobAuthor
-from hpcscientist.campaign.agents import Agents
+from hpcscientist.campaign.agents import Agents, Session
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.stages import Opened
 from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.config.settings import LoopSettings, Settings

@@ -51,7 +51,7 @@ from hpcscientist.records.trial import (
     trial_name,
 )
 from hpcscientist.results.compact import write_part
-from hpcscientist.results.schema import SCHEMA, VERSION
+from hpcscientist.results.store import SCHEMA, VERSION
 
 START = 1_790_000_000.0
 WORDS = [

@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 from comings import FREE, comes_to
 
-from hpcscientist.campaign.conductor import Conductor
-from hpcscientist.campaign.performers import Performers
+from hpcscientist.campaign.conductor import Conductor, Performers
 from hpcscientist.conduct.actions import Action
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState

@@ -43,17 +43,21 @@ from hpcscientist.models.prompting.fitting import (
     read_only_files,
 )
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.sample import (
+from hpcscientist.models.stage import (
     LOG_SIZE,
     PART_SIZE,
     SUMMARY_SIZE,
     TITLE_SIZE,
+    Calls,
+    Expected,
+    Kind,
+    Means,
     Sample,
+    Stage,
     filler,
     traceback,
 )
 from hpcscientist.models.stage import TRIES as FORM_TRIES
-from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports import Model
 from hpcscientist.records.authoring import (
     Brief,

@@ -27,8 +27,7 @@ from hpcscientist.models.prompting.fitting import (
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.recipe.packages import available, importable
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import ExperimentPlan

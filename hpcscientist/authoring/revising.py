@@ -20,8 +20,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hpcscientist.authoring import checks, quoted
 from hpcscientist.authoring.edits import EditError, apply
-from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, fault_of_file
-from hpcscientist.authoring.edits.forms import LONGEST, Forms, Offer, of_unit
+from hpcscientist.authoring.edits.forms import (
+    LONGEST,
+    Fault,
+    Forms,
+    Offer,
+    fault_at,
+    fault_of_edit,
+    fault_of_file,
+    of_unit,
+)
 from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import Unit, unit_at, units_in
 from hpcscientist.authoring.part_writer import PartsQuestion, PartWriter

@@ -7,20 +7,52 @@ from dataclasses import dataclass, field, replace
 
 from hpcscientist.authoring.coder import AUTHOR
 from hpcscientist.authoring.knobs import KnobAuthor, TwoArms
-from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.stages import Opened
+from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.propose import PROPOSE
 from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.stage import Means
-from hpcscientist.ports import Author, Library, Model, Proposer, Reconsider
+from hpcscientist.ports import Author, Embedder, Library, Model, Proposer, Reconsider, Tell
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.records.events import NoteTaken, ReplyRecorded
 from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 from hpcscientist.system.interpreter import Interpreter
+
+# The objects that one driver holds while it runs a campaign.
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One driver's run directory, open journal, state and lock generation.
+
+    `job_id`: the job whose allocation the driver runs in, "" for none. `embedder`: the one that the
+    launch has already opened in this process.
+    """
+
+    paths: RunPaths
+    journal: Journal
+    state: CampaignState
+    generation: int
+    job_id: str = ""
+    embedder: Embedder | None = None
+
+    def teller(self, name: str) -> Tell:
+        """Return a function that records notes under a name; only the first one is kept."""
+
+        def tell(text: str) -> None:
+            self.note(name, text)
+
+        return tell
+
+    def note(self, name: str, text: str) -> None:
+        """Record a note for people, once for each name."""
+        self.journal.record(NoteTaken(name=name, text=text))
 
 
 @dataclass(frozen=True, slots=True)

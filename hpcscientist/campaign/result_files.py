@@ -14,7 +14,7 @@ from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.execution import folders, spec_file
+from hpcscientist.execution import folders
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import TrialState
 from hpcscientist.history.journal import Journal
@@ -82,7 +82,7 @@ class ResultFiles:
         place = self.paths.trial(trial.trial_id)
         folders.renew(make_way(self.paths, place.spec).parent)
         place.out.mkdir()
-        spec_file.write(place, spec, durable=False)
+        folders.write(place, spec, durable=False)
         store.write_result(place, spec, report)
         return True
 

@@ -23,7 +23,7 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.waiting import Runs
 from hpcscientist.conduct.actions import RunTrial
 from hpcscientist.errors import DiskFull, IdeaDamaged
-from hpcscientist.execution import presence, spec_file, trial_outcome
+from hpcscientist.execution import folders, presence, trial_outcome
 from hpcscientist.execution.folders import keep_log
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import takes
@@ -32,7 +32,7 @@ from hpcscientist.files.hashing import holds
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement import test_split_guard
+from hpcscientist.judgement import confirmed
 from hpcscientist.records.events import SplitSpent, TrialEnded, TrialQueued, TrialStarted
 from hpcscientist.records.idea import BASELINE_ID, Attempt
 from hpcscientist.records.trial import (
@@ -93,7 +93,7 @@ class TrialRunner:
         `once` raises.
         """
         for spec in specs:
-            test_split_guard.check(spec, self.state)
+            confirmed.check(spec, self.state)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._run(spec)) for spec in specs]
@@ -109,7 +109,7 @@ class TrialRunner:
         directory's disk is full, and SplitGuarded, before anything runs, if the trial may not see
         the test split.
         """
-        test_split_guard.check(spec, self.state)
+        confirmed.check(spec, self.state)
         # Run it alone if an earlier run was lost, or its folder was tampered with.
         alone = self.state.losses.of(spec.trial_id) > 0 or self._was_tampered_with(spec)
         spec = spec.model_copy(update={"alone": alone}) if spec.run > 1 else spec
@@ -170,7 +170,7 @@ class TrialRunner:
                 # A driver that resumes writes it again unless it is complete: see `_holds`. Without
                 # it a result does not count and the trial runs again, which a trial on the test
                 # split must not.
-                spec_file.write(trial, spec, durable=spec.stage is Stage.CONFIRM)
+                folders.write(trial, spec, durable=spec.stage is Stage.CONFIRM)
         except OSError as error:
             raise DiskFull(
                 f"{trial.root}: cannot be written: {error.strerror}; fix that and run "
@@ -364,7 +364,7 @@ def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
     if presence.live_worker(trial, spec.run) is not None:
         return True  # a live worker would take a rewritten spec for tampering
     try:
-        old = spec_file.read(trial)
+        old = folders.read(trial)
     except (OSError, ValueError):
         return False
     # An idea that tries versions concurrently may have spent more tokens since: still the same run.

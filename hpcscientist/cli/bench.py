@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hpcscientist.bench import figure as figures
-from hpcscientist.cli.shared.options import settings_from, site_options
-from hpcscientist.cli.shared.signals import interruptible, unwind_on
+from hpcscientist.cli.shared.options import interruptible, settings_from, site_options, unwind_on
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable

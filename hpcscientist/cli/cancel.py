@@ -12,7 +12,7 @@ from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.errors import HpcsciError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.jobs import cancel as cancelling
-from hpcscientist.recipe import staging
+from hpcscientist.recipe import folder_copy
 
 
 @click.command()
@@ -25,4 +25,4 @@ def cancel(directory: Path) -> None:
     click.echo(f"{paths.root}: {was}", err=True)
     with contextlib.suppress(HpcsciError, OSError):  # stopping needs no configuration
         settings = settings_from()
-        staging.clear(default_data_root(settings), default_private_root(settings))
+        folder_copy.clear(default_data_root(settings), default_private_root(settings))

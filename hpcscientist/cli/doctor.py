@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpcscientist.cli.shared.options import settings_from, site_options
-from hpcscientist.cli.shared.signals import unwind_on
+from hpcscientist.cli.shared.options import settings_from, site_options, unwind_on
 from hpcscientist.config.site import load_site
 from hpcscientist.doctor.check import State, is_anything_missing
 from hpcscientist.doctor.examine import Options, examine

@@ -17,9 +17,14 @@ import psutil
 from hpcscientist import api
 from hpcscientist.cli.results import print_table
 from hpcscientist.cli.shared.costs import details
-from hpcscientist.cli.shared.options import other_site, run_directory, settings_from, site_options
+from hpcscientist.cli.shared.options import (
+    other_site,
+    run_directory,
+    settings_from,
+    site_options,
+    unwind_on,
+)
 from hpcscientist.cli.shared.progress import Progress, header, status_line
-from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import UsageError
@@ -27,12 +32,12 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching import launch as launching
-from hpcscientist.launching.change_site import change_site
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.jobs.dispatch import is_controlled
+from hpcscientist.launching.launch import change_site
 from hpcscientist.launching.launch_plan import check, scripts
 from hpcscientist.ports import Embedder
-from hpcscientist.recipe import staging
+from hpcscientist.recipe import folder_copy
 
 
 @contextmanager
@@ -154,7 +159,7 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
     if detach and not is_controlled(config):
         raise UsageError(f"{paths.root}: no job drives this campaign; leave --detach out")
     settings = settings_from()
-    staging.clear(default_data_root(settings), default_private_root(settings))
+    folder_copy.clear(default_data_root(settings), default_private_root(settings))
     with share_shown(config.backend == "slurm"):
         return _go_on(paths, detach=detach)
 

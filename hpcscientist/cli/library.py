@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpcscientist.cli.shared.options import settings_from
-from hpcscientist.cli.shared.signals import interruptible
+from hpcscientist.cli.shared.options import interruptible, settings_from
 from hpcscientist.errors import Interrupted, UsageError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import one_line, printable
@@ -44,8 +43,8 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
     keeps the answers. If you have API keys, set HPCSCI_S2_API_KEY and HPCSCI_OPENALEX_API_KEY.
     """
     from hpcscientist.literature.library.build import build  # noqa: PLC0415
-    from hpcscientist.literature.library.folder import check  # noqa: PLC0415
     from hpcscientist.literature.library.paths import LibraryPaths, refusal  # noqa: PLC0415
+    from hpcscientist.literature.library.store import check  # noqa: PLC0415
     from hpcscientist.literature.online import fetch as fetching  # noqa: PLC0415
     from hpcscientist.literature.online.cache import Cache  # noqa: PLC0415
     from hpcscientist.literature.online.library import asker, default_cache  # noqa: PLC0415

@@ -10,15 +10,14 @@ from typing import Any
 
 import click
 
-from hpcscientist.cli.shared.options import optional_run_directory, settings_from
-from hpcscientist.cli.shared.signals import unwind_on
+from hpcscientist.cli.shared.options import optional_run_directory, settings_from, unwind_on
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.papers.make import Made, Planned, Unwritten, Wanted, make, plan
 from hpcscientist.papers.trace import COLUMNS, TraceRow, as_table
-from hpcscientist.papers.venues.venue import DEFAULT, names
+from hpcscientist.papers.venue import DEFAULT, names
 from hpcscientist.papers.verify import Verified, traced, verify
 from hpcscientist.records.manuscript import Defect
 

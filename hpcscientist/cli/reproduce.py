@@ -12,8 +12,8 @@ from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.findings import Comparison, Holding, Reproduction
-from hpcscientist.reproduction.claim_ref import reproduce_folder
 from hpcscientist.reproduction.environment import Wanted
+from hpcscientist.reproduction.reproduce import reproduce_folder
 
 
 @click.command()

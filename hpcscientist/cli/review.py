@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from hpcscientist.cli.shared.options import settings_from
-from hpcscientist.cli.shared.signals import unwind_on
+from hpcscientist.cli.shared.options import settings_from, unwind_on
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable

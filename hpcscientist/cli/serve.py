@@ -10,15 +10,14 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.shared.options import place_options, settings_from
-from hpcscientist.cli.shared.signals import interruptible
+from hpcscientist.cli.shared.options import interruptible, place_options, settings_from
 from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
 from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
-from hpcscientist.launching.serving import serve_job, standalone
+from hpcscientist.launching.serving import standalone
 from hpcscientist.launching.serving.standalone import Request
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
 
@@ -59,14 +58,14 @@ def serve(
         raise UsageError("--detach needs --nodes N: only a Slurm job goes on without this command")
     request = standalone.check(models, settings_from(**place), Path.cwd())
     if nodes and not dry_run:
-        serve_job.require_slurm(nodes)
+        standalone.require_slurm(nodes)
     if dry_run or nodes:
         for line in standalone.forecast(request, nodes):
             _tell(line)
     if dry_run:
         if nodes:
             click.echo(
-                controller_job.serving_script(serve_job.job_of(paths, request, nodes)), nl=False
+                controller_job.serving_script(standalone.job_of(paths, request, nodes)), nl=False
             )
         return 0
     if nodes:
@@ -99,19 +98,19 @@ def _here(paths: ServingPaths, job_id: str, node: str) -> int:
 def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) -> int:
     slurm = Slurm.of(request.site)
     if paths.request.exists():
-        serve_job.require_none(slurm, standalone.read(paths))
+        standalone.require_none(slurm, standalone.read(paths))
     standalone.claim(paths, request)
     answered = False
     try:
         with interruptible():
-            job_id = controller_job.submit_serving(slurm, serve_job.job_of(paths, request, nodes))
+            job_id = controller_job.submit_serving(slurm, standalone.job_of(paths, request, nodes))
             _tell(f"job {job_id} serves from {paths.root}")
             if detach:
                 click.echo(job_id)
                 _tell(f"progress: {paths.state}; once the models answer, {paths.job_log(job_id)}")
                 _tell(f"shows how to reach them; `{slurm.hint(f'scancel {job_id}')}` stops the job")
                 return 0
-            follower = serve_job.Follower(slurm, paths, request, job_id, _tell)
+            follower = standalone.Follower(slurm, paths, request, job_id, _tell)
             _show(paths, follower.until_ready(), request, job_id)
             _tell("press Ctrl-C to cancel the job")
             answered = True
@@ -121,7 +120,7 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
         raise
     except Interrupted as stop:
         _tell(f"{stop}; cancelling the job")
-        serve_job.end(slurm, paths, request)
+        standalone.end(slurm, paths, request)
         _tell("the job has ended")
         if not answered:
             raise
@@ -129,7 +128,7 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
 
 
 def _show(paths: ServingPaths, endpoint: Endpoint, request: Request, job_id: str) -> None:
-    for line in serve_job.card(paths, endpoint, request.login, getpass.getuser(), job_id):
+    for line in standalone.card(paths, endpoint, request.login, getpass.getuser(), job_id):
         click.echo(printable(line))
 
 

@@ -15,7 +15,7 @@ from hpcscientist.history import frozen, waiting
 from hpcscientist.history import status as reading
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching.costs import spending
-from hpcscientist.launching.jobs.standing import standing_of
+from hpcscientist.launching.jobs.dispatch import standing_of
 
 
 @click.command()

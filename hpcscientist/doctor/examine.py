@@ -16,18 +16,34 @@ from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings, SlurmOverrides
-from hpcscientist.doctor import model, papers, places, slurm, storage
+from hpcscientist.doctor import model, places, slurm, storage
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
 from hpcscientist.doctor.compute import job, node
-from hpcscientist.doctor.compute.folder import DoctorFolder
 from hpcscientist.doctor.compute.job import MODULE
 from hpcscientist.doctor.compute.probe import apptainer_version
-from hpcscientist.doctor.compute.records import NodeReport, Place, Request
+from hpcscientist.doctor.compute.records import DoctorFolder, NodeReport, Place, Request
 from hpcscientist.doctor.rehearse import place
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.text import one_line
+from hpcscientist.papers.typesetting import engine
 from hpcscientist.records.site import Site
+
+# The check of what papers need: TeX with its packages, plotting, and a PDF reader.
+
+
+_NAME = "papers"
+
+
+def check() -> Check:
+    """Return the check of papers; campaigns run without any of this."""
+    found = engine.missing()
+    preview = "Typst is installed" if engine.can_preview() else "Typst is not installed"
+    if not found:
+        return ok(_NAME, f"TeX, figures and PDF checks are available; for previews {preview}")
+    told = f"`hpcsci paper` makes LaTeX and HTML here, but no PDF; for previews {preview}"
+    return warning(_NAME, told, f"install what is missing: {'; '.join(found)}")
+
 
 _COMMAND_S = 20.0
 _LOCAL_S = 180.0
@@ -58,7 +74,7 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
         f"{__version__} with Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})",
     )
     yield model.check(options.settings)
-    yield papers.check()
+    yield check()
     calls = Slurm(_COMMAND_S, cluster_of(options.site.slurm))
     there = calls.is_there()
     if there:

@@ -9,8 +9,8 @@ from hpcscientist.doctor import slurm
 from hpcscientist.doctor.compute.records import NodeReport
 from hpcscientist.doctor.slurm import NodeKind, Partition
 from hpcscientist.launching.serving import nodes
-from hpcscientist.models.serving.fitting.gpus import memory_by_name, parse_gres
 from hpcscientist.models.serving.fitting.layout import Machine
+from hpcscientist.models.serving.fitting.memory import memory_by_name, parse_gres
 from hpcscientist.records.site import Site
 
 HERE = "this machine"

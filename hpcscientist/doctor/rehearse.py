@@ -13,8 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.doctor.compute.folder import DoctorFolder
-from hpcscientist.doctor.compute.records import Inside, Place, Rehearsed, Request, Walls
+from hpcscientist.doctor.compute.records import (
+    DoctorFolder,
+    Inside,
+    Place,
+    Rehearsed,
+    Request,
+    Walls,
+)
 from hpcscientist.execution import trial
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.records.trial import (

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hpcscientist.config.settings import LoopSettings
-from hpcscientist.feedback import online
+from hpcscientist.feedback import statistics
 from hpcscientist.feedback.statistics import adjust, compare
 from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
@@ -232,12 +232,12 @@ def _adjust(
             # ADDIS discards p-values above TAU, where those of true hypotheses are many. With looks
             # they are not: most ideas that go on have small ones. So an idea that was better when
             # it was given up is costly, whatever factor its look has (`bench null`).
-            most = online.TAU if effect > 0 and rule.control == "online" else 1.0
+            most = statistics.TAU if effect > 0 and rule.control == "online" else 1.0
             p_values.append(min(most, p * factors.get(idea, 1.0)))
             is_over = sign > 0 and idea in exceeded
             disqualified.append(effect <= metric.minimum_effect or is_over)
         if rule.control == "online":
-            family = online.adjust(p_values, rule.q, disqualified)
+            family = statistics.adjust_online(p_values, rule.q, disqualified)
         else:
             family = adjust([1.0 if b else p for p, b in zip(p_values, disqualified, strict=True)])
         found |= {

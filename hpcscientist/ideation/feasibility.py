@@ -18,8 +18,7 @@ from hpcscientist.models.prompting.fitting import Prompt, of_template, read_only
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, VettingStage
 from hpcscientist.recipe import packages
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.proposing import FeasibilityReply, FeasibilityVerdict

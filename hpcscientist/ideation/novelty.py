@@ -25,8 +25,7 @@ from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, VettingStage
 from hpcscientist.ports import Library
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.proposing import (

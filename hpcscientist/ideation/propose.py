@@ -16,8 +16,7 @@ from hpcscientist.models.prompting.fitting import Prompt, Window
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.ports import Model, Notify, logged
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal, idea_id_of

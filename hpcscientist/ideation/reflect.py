@@ -17,8 +17,7 @@ from hpcscientist.ideation.material import proposal_limits
 from hpcscientist.models.prompting.fitting import Prompt
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.ports import Notify, logged
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.proposing import ProposalTask, ReflectReply

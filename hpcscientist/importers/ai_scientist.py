@@ -14,12 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers import based
-from hpcscientist.importers.documents import json_document
-from hpcscientist.importers.draft import Draft
+from hpcscientist.importers.draft import Draft, base_on
 from hpcscientist.importers.program import Program
 from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import Source
+from hpcscientist.importers.source import Source, json_document
 from hpcscientist.importers.wrapped import Wrapping, choose_metrics, code_files, prepare_own, wrap
 from hpcscientist.recipe.checks.files import SEED_IDEAS
 from hpcscientist.recipe.load import shipped_folder
@@ -63,7 +61,7 @@ def _take_shipped(request: Request, draft: Draft, known: str) -> None:
                 f"--{option}: this is the template of the shipped recipe {known!r}, which has its "
                 "own; leave it out, or give --self-reported"
             )
-    based.take(draft, shipped_folder() / known)
+    base_on(draft, shipped_folder() / known)
     draft.adapted(
         _ENTRY,
         f"its metric is computed in the file that ideas edit: the shipped recipe {known!r} has the "

@@ -11,11 +11,10 @@ from __future__ import annotations
 import ast
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.documents import table_of, yaml_table
-from hpcscientist.importers.draft import Draft
-from hpcscientist.importers.foreign import holding, imported_names
+from hpcscientist.importers.draft import Draft, holding, imported_names
 from hpcscientist.importers.program import Program, direction_of, missing_packages
 from hpcscientist.importers.request import Format, Request
+from hpcscientist.importers.source import table_of, yaml_table
 from hpcscientist.importers.wrapped import give
 from hpcscientist.recipe.checks.files import REFERENCE
 from hpcscientist.records.trial import Direction

@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.draft import Code, Draft, template_text
-from hpcscientist.importers.foreign import holding, imported_names
+from hpcscientist.importers.draft import Code, Draft, holding, imported_names, template_text
 from hpcscientist.importers.program import Program, knob_of
 from hpcscientist.importers.request import Format, Request
 from hpcscientist.importers.wrapped import RUNNER, code_files, give

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import resources
@@ -13,11 +14,14 @@ from typing import Any
 import tomli_w
 
 from hpcscientist.errors import RecipeError
+from hpcscientist.files.handed import parse as parse_toml
 from hpcscientist.files.hashing import hash_bytes, hash_named
 from hpcscientist.files.text import one_line, printable
+from hpcscientist.importers.program import Program
+from hpcscientist.importers.source import open_source
 from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.checks.files import RECIPE_FILE
-from hpcscientist.recipe.new_folder import new_folder
+from hpcscientist.recipe.create import new_folder
 
 _UNSLUGGED = re.compile(r"[^a-z0-9]+")
 _SLOT = re.compile(r"@([A-Z_]+)@")
@@ -168,3 +172,47 @@ def _literal(value: object) -> str:
         rows = "".join(f"    {key!r}: {item!r},\n" for key, item in value.items())
         return f"{{\n{rows}}}"
     return repr(value)
+
+
+# Bases a recipe on an existing one: its reference, data and scorer.
+
+
+def base_on(draft: Draft, recipe: Path) -> None:
+    """Copy everything of a recipe except its name. Raises RecipeError."""
+    given = open_source(recipe)
+    for name in given.sizes:
+        if name != RECIPE_FILE:
+            draft.put(name, given.data(name))
+    draft.document |= parse_toml(given.text(RECIPE_FILE))
+    del draft.document["name"]
+    draft.withholds = False  # the base recipe's author has searched for label leaks
+
+
+# Embeds a task's own modules in a script of a recipe, so that the script is a single file.
+
+
+def holding(modules: Mapping[str, str]) -> Code:
+    """Return lines of Python that make the modules importable by their names."""
+    rows = "".join(f"    {name!r}: {_lines(text)},\n" for name, text in modules.items())
+    body = f"{{\n{rows}}}" if rows else "{}"
+    return Code(template_text("foreign_modules").replace("@MODULES@", body).rstrip())
+
+
+def imported_names(program: Program) -> Iterable[tuple[int, str, str]]:
+    """Yield the line, module and name of each import; the name is "" for `import module`.
+
+    A module in the program's own package begins with a dot.
+    """
+    for node in ast.walk(program.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, ""
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.lineno, "." * node.level + (node.module or ""), alias.name
+
+
+def _lines(text: str) -> str:
+    """Return a readable string literal of a text, with one line per line."""
+    parts = "".join(f"        {line!r}\n" for line in text.splitlines(keepends=True))
+    return f"(\n{parts}    )" if parts else "''"

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.documents import table_of, yaml_table
-from hpcscientist.importers.draft import Draft, template_text
-from hpcscientist.importers.foreign import holding, imported_names
+from hpcscientist.importers.draft import Draft, holding, imported_names, template_text
 from hpcscientist.importers.program import Program, missing_packages
 from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import Source, open_source
+from hpcscientist.importers.source import Source, open_source, table_of, yaml_table
 from hpcscientist.importers.wrapped import GIVEN, give, metric_tables
 from hpcscientist.recipe.checks.files import REFERENCE
 

@@ -13,11 +13,9 @@ from typing import Any
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.importers import based
-from hpcscientist.importers.documents import json_document
-from hpcscientist.importers.draft import Draft, slug
+from hpcscientist.importers.draft import Draft, base_on, slug
 from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import Source
+from hpcscientist.importers.source import Source, json_document
 from hpcscientist.recipe.load import available, find
 
 _INSTRUCTION, _WISHES, _REFERENCES = "instruction.txt", "wishlist.txt", "library/wishes.bib"
@@ -40,7 +38,7 @@ def read(request: Request, draft: Draft) -> None:
         draft, source, f"{instance.get('field')} {instance.get('instance_id')}"
     )
     if base is not None:
-        based.take(draft, find(base))
+        base_on(draft, find(base))
         draft.adapted("reference, data, scorer", f"the instance has none: those of recipe {base!r}")
     titles = _references(draft, instance, request.level)
     given = tasks[0] if request.level == 1 else ""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.authoring.learning_curves import symptom
+from hpcscientist.authoring.run_reading import symptom
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files import log
 from hpcscientist.files.handed import open_regular, read_regular

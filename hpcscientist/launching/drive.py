@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist import __version__
+from hpcscientist.campaign.agents import Session
 from hpcscientist.campaign.conductor import warm_up
-from hpcscientist.campaign.session import Session
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import (
     CampaignBusy,

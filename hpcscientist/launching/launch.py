@@ -10,14 +10,17 @@ from pathlib import Path
 
 from hpcscientist.campaign import stages
 from hpcscientist.campaign.proposals import campaign_library, earlier
-from hpcscientist.config import model_size
-from hpcscientist.config.settings import Settings
-from hpcscientist.errors import UsageError
+from hpcscientist.config import model_size, partitions
+from hpcscientist.config.settings import Settings, SlurmOverrides
+from hpcscientist.config.site import load_site
+from hpcscientist.errors import CampaignBusy, UsageError
 from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.handed import expanded
+from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import stale_launch
+from hpcscientist.history import frozen, stale_launch
+from hpcscientist.history.lock import read_holder
 from hpcscientist.judgement.summary import SELF_REPORTED_NOTE
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.launch_plan import LaunchPlan
@@ -31,6 +34,30 @@ from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.records.model_calls import Role
+
+# Changes the site profile of an existing campaign, which does not affect its results.
+
+
+def change_site(paths: RunPaths, site: str, overrides: SlurmOverrides, folder: Path) -> None:
+    """Submit the campaign's further trials with another profile or other Slurm options.
+
+    `site` is a profile's file, "" to keep the campaign's; `overrides` take precedence over it.
+    Jobs that are already queued stay as they are. Raises UsageError for a campaign without Slurm,
+    ConfigError, and CampaignBusy while a driver runs.
+    """
+    config = frozen.read(paths)
+    if config.backend != "slurm":
+        raise UsageError(f"{paths.root}: its trials run on one machine; leave those options out")
+    holder = read_holder(paths.lock)
+    if holder is not None and holder["alive"]:
+        raise CampaignBusy(
+            f"{paths.root}: {named(holder)} drives it; stop it with `hpcsci cancel` before its "
+            "site profile is changed"
+        )
+    chosen = load_site(site, folder) if site else config.site
+    moved = partitions.overridden(chosen, overrides.model_dump())
+    frozen.write(paths, config.model_copy(update={"site": moved}))
+
 
 QUICKSTART = "digits"
 _NODES_OWN = ("/tmp", "/var/tmp", "/dev/shm", "/run")

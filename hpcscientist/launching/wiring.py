@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hpcscientist.campaign import stages
-from hpcscientist.campaign.agents import Agents, control_agents, model_agents, with_control
+from hpcscientist.campaign.agents import Agents, Session, control_agents, model_agents, with_control
 from hpcscientist.campaign.campaign_rules import rules_of
 from hpcscientist.campaign.claims import Claims
-from hpcscientist.campaign.conductor import Conductor
+from hpcscientist.campaign.conductor import Conductor, Performers
 from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.proposals.proposal_context import (
@@ -25,7 +24,6 @@ from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.idea_runner import idea_runner
 from hpcscientist.campaign.result_files import Compactor, ResultFiles
-from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.trial_runner import DueTrials, TrialRunner
 from hpcscientist.campaign.waiting import Runs

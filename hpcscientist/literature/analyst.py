@@ -22,8 +22,17 @@ from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
-from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
+from hpcscientist.models.stage import (
+    SUMMARY_SIZE,
+    TITLE_SIZE,
+    Calls,
+    Expected,
+    Kind,
+    Means,
+    Sample,
+    Stage,
+    filler,
+)
 from hpcscientist.ports import Library
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea

@@ -22,8 +22,7 @@ from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.ports import Library
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID

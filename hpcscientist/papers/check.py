@@ -14,13 +14,12 @@ from hpcscientist.papers.formulas import BadFormula, resolve
 from hpcscientist.papers.walls.citations import CitationWall, Papers
 from hpcscientist.papers.walls.claims import ClaimWall
 from hpcscientist.papers.walls.counts import CountWall
-from hpcscientist.papers.walls.finding import Found, Wanted, nearest, write
+from hpcscientist.papers.walls.finding import Found, Wanted, nearest, words, write
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.numerals import foreign_letters, mask, typed_numbers
 from hpcscientist.papers.walls.outcomes import OutcomeWall
 from hpcscientist.papers.walls.scopes.wall import ScopeWall
 from hpcscientist.papers.walls.sentences import Flat, Sentence, flatten, sentences
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import Fact, FactSheet, Statistic, TrialRow
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.manuscript import (

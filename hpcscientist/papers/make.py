@@ -17,19 +17,17 @@ from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.models.role_client import UNANSWERED
+from hpcscientist.papers import venue as venues
 from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.figures.data import Campaign as Drawable
 from hpcscientist.papers.figures.data import tables
 from hpcscientist.papers.figures.drawn import captions, draw_all
-from hpcscientist.papers.lacking import missing
 from hpcscientist.papers.library import NoLibrary, library_of
-from hpcscientist.papers.typesetting.assemble import Records
 from hpcscientist.papers.typesetting.builder import Builder, Built
-from hpcscientist.papers.typesetting.document import Drawn
-from hpcscientist.papers.typesetting.engine import Limits
-from hpcscientist.papers.venues import venue as venues
-from hpcscientist.papers.venues.venue import Venue
+from hpcscientist.papers.typesetting.document import Drawn, Records
+from hpcscientist.papers.typesetting.engine import Limits, missing
+from hpcscientist.papers.venue import Venue
 from hpcscientist.papers.writing.brief import brief_of, subjects
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.paper import Campaign, Desk, Layout, Tally, open_writers

@@ -16,15 +16,14 @@ from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
+from hpcscientist.papers import venue as venues
 from hpcscientist.papers.check import check_all
-from hpcscientist.papers.lacking import EXTRA
 from hpcscientist.papers.library import NoLibrary, library_of
 from hpcscientist.papers.trace import TraceRow, trace
 from hpcscientist.papers.typesetting import pdf as gate
-from hpcscientist.papers.typesetting.assemble import Records, assemble
 from hpcscientist.papers.typesetting.builder import FACTS, MANUSCRIPT, PDF, RECORD
-from hpcscientist.papers.typesetting.document import Drawn, numbers_of
-from hpcscientist.papers.venues import venue as venues
+from hpcscientist.papers.typesetting.document import Drawn, Records, assemble, numbers_of
+from hpcscientist.papers.typesetting.engine import EXTRA
 from hpcscientist.records.facts import FactSheet
 from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place
 

@@ -26,11 +26,11 @@ from hpcscientist.files.atomic import NO_SPACE, write_json
 from hpcscientist.files.handed import resolved
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
 from hpcscientist.files.text import one_line
+from hpcscientist.recipe import folder_copy as staging_folders
 from hpcscientist.recipe import given as given_files
-from hpcscientist.recipe import staging as staging_folders
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
-from hpcscientist.system.parent_death import tied
+from hpcscientist.system.processes import tied
 
 _MANIFEST = "manifest.json"  # written last, below the private root: then the data are complete
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hpcscientist.feedback.confirmation import Agreement, agreement, is_same, shows
 from hpcscientist.feedback.confirmation import judge as confirm
 from hpcscientist.feedback.decision import Limited
-from hpcscientist.feedback.replication import Agreement, agreement, is_same, shows
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import (
     Claim,
@@ -43,7 +43,7 @@ def judge(
     """Compare a claim with the reports of its trials by trial id, without machine failures.
 
     The claim holds in bits if all predictions are bitwise the same and score the same. Otherwise it
-    holds in figures if on each split the effect agrees (see `feedback.replication`) and the rerun
+    holds in figures if on each split the effect agrees (see `feedback.confirmation`) and the rerun
     by itself shows what the campaign reports. With one seed, a different effect cannot be told from
     chance: the outcome is then open, unless the rerun fails to show what the campaign reports.
     """

@@ -13,21 +13,20 @@ from hpcscientist.config.settings import LoopSettings
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.feedback.confirmation import judge as confirm
+from hpcscientist.feedback.confirmation import shows
 from hpcscientist.feedback.decision import Limited
-from hpcscientist.feedback.replication import shows
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed import resolved
-from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import find, load
 from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
 from hpcscientist.records.trial import Isolation, MetricSpec, Split
-from hpcscientist.reproduction import folder, recorded, verify_bundle
-from hpcscientist.reproduction.claim_integrity import Wholeness, examine, package_notes
+from hpcscientist.reproduction import claim_integrity, rerun, verify_bundle
+from hpcscientist.reproduction.claim_integrity import Recorded, Wholeness, examine, package_notes
 from hpcscientist.reproduction.environment import Wanted, config_here, config_of
 from hpcscientist.reproduction.judge import Said, judge
-from hpcscientist.reproduction.recorded import Recorded
 from hpcscientist.reproduction.rerun import Again
 
 
@@ -49,7 +48,7 @@ def reproduce(
     Raises UsageError (unknown idea, no image, no backend), Interrupted, MachineTrouble and other
     HpcsciErrors if the claim cannot be judged.
     """
-    known = recorded.read(paths, idea_id)
+    known = claim_integrity.read(paths, idea_id)
     found = examine(known)
     if found.problems or found.claim is None or found.recipe is None:
         return _unheld(known, found, [])
@@ -61,7 +60,7 @@ def reproduce(
     for note in found.notes:
         tell(f"note: {note}")
     said, asked = _said(known), f"hpcsci reproduce {paths.root} --idea {idea_id}"
-    place = folder.choose(paths, found.claim, out)
+    place = rerun.choose(paths, found.claim, out)
     again = Again(known, found.claim, found.recipe, config, place, tell, beside, asked)
     return run(again, said, found.notes)
 
@@ -77,7 +76,7 @@ def run(again: Again, said: Said, notes: Sequence[str], alone: bool = False) -> 
     held = judge(claim, said, again.run(), tuple(notes))
     held = held.model_copy(update={"folder": str(place.root), "alone": alone})
     try:
-        write_text(place.root / folder.OUTCOME, held.model_dump_json(indent=2) + "\n")
+        write_text(place.root / rerun.OUTCOME, held.model_dump_json(indent=2) + "\n")
     except OSError as error:
         raise RunDirectoryError(f"{error.filename}: {error.strerror}; give --out DIR") from error
     return held
@@ -139,9 +138,9 @@ def reproduce_alone(
             return _unheld_alone(claim, [config], notes)
         for note in notes:
             tell(f"note: {note}")
-        place = folder.choose(RunPaths(directory), claim, out)
+        place = rerun.choose(RunPaths(directory), claim, out)
         verify_bundle.settle(room, claim, place)
-    known = recorded.of_claim(place, claim, config)
+    known = claim_integrity.of_claim(place, claim, config)
     asked = f"hpcsci reproduce {directory}" + (f" --recipe {recipe}" if recipe else "")
     asked += " --allow-unsandboxed" * bool(risky)
     again = Again(known, claim, load(place.recipe), config, place, tell, asked=asked)
@@ -248,3 +247,49 @@ def _unheld_alone(claim: Claim, problems: Sequence[str], notes: Sequence[str]) -
         notes=tuple(notes),
         alone=True,
     )
+
+
+# Finds the claim to reproduce: an idea of a campaign, or an idea's folder on its own.
+
+
+def reproduce_folder(
+    directory: Path,
+    idea_id: str | None,
+    wanted: Wanted,
+    recipe: str,
+    out: Path | None,
+    tell: Tell,
+) -> Reproduction:
+    """Reproduce the claim of an idea in a run directory, or of an idea's folder without `idea_id`.
+
+    An idea's folder inside its campaign is also checked against the campaign. Raises what
+    `reproduce` and `reproduce_alone` raise, and UsageError if it is unclear which claim is meant.
+    """
+    meant = _in_campaign(directory, idea_id)
+    if meant is None:
+        return reproduce_alone(directory, wanted, recipe, out, tell)
+    paths, known = meant
+    if recipe:
+        raise UsageError(f"--recipe {recipe}: {paths.root} has its own; leave --recipe out")
+    if paths.root != directory:
+        tell(f"{directory} lies in its campaign, {paths.root}: held against that too")
+    return reproduce(paths, known, wanted, out, tell)
+
+
+def _in_campaign(directory: Path, idea_id: str | None) -> tuple[RunPaths, str] | None:
+    """Return the campaign and the idea; None for an idea's folder without its campaign."""
+    paths = RunPaths(directory)
+    if paths.campaign.exists() or not IdeaPaths(directory).claim.exists():
+        if idea_id is not None:
+            return paths, idea_id
+        if paths.campaign.exists():
+            raise UsageError(f"{directory}: holds a campaign; say with --idea which of its ideas")
+    claim = verify_bundle.read_claim(directory)
+    if idea_id not in (None, claim.idea_id):
+        raise UsageError(f"--idea {idea_id}: {directory} is of {claim.idea_id}; leave --idea out")
+    # Try the path as given and resolved (links, `..`): a campaign's `ideas` may itself be a link.
+    for place in (directory, resolved(directory)):
+        around = RunPaths(place.parent.parent)
+        if around.campaign.exists() and around.idea(claim.idea_id).root == place:
+            return around, claim.idea_id
+    return None

@@ -22,8 +22,14 @@ from hpcscientist.files.atomic import sync_folder
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.results.logs import LOG_SCHEMA, collect, log_files
 from hpcscientist.results.scan import loose_files, part_files, regular_files
-from hpcscientist.results.schema import SCHEMA, conform, refuse_newer, version_of
-from hpcscientist.results.store import read_table, wanted_run
+from hpcscientist.results.store import (
+    SCHEMA,
+    conform,
+    read_table,
+    refuse_newer,
+    version_of,
+    wanted_run,
+)
 
 # Compacted files are numbered, whole or absent, and durable before anything is removed.
 

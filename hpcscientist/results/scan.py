@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.trial import EARLIER_SEEDS, Scored, Split, Stage, TrialReport
-from hpcscientist.results.schema import KEY, SCHEMA, VERSION, refuse_newer, version_of
+from hpcscientist.results.store import KEY, SCHEMA, VERSION, refuse_newer, version_of
 
 PART_GLOB = "part-*.parquet"
 _LISTINGS = 10  # list again this often if a compaction moves files during a read

@@ -16,7 +16,7 @@ from types import FrameType
 
 from hpcscientist import __version__
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import presence, spec_file, trial
+from hpcscientist.execution import folders, presence, trial
 from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.trial import TrialSpec
@@ -35,8 +35,8 @@ def run_trial(trial_dir: str, run: int | None = None) -> None:
     """
     paths = TrialPaths(Path(trial_dir).absolute())
     try:
-        spec = _as_run_here(spec_file.read(paths))
-    except spec_file.Unsealed as error:
+        spec = _as_run_here(folders.read(paths))
+    except folders.Unsealed as error:
         sys.exit(f"hpcsci worker: {error}")  # the driver writes the spec again
     if run is not None and spec.run != run:
         return

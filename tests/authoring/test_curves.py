@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.learning_curves import CUT, TAIL, curve
+from hpcscientist.authoring.run_reading import CUT, TAIL, curve
 
 
 def lines(*entries: object) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.learning_curves import symptom
+from hpcscientist.authoring.run_reading import symptom
 
 
 def written(**series: list[float]) -> str:

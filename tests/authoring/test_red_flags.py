@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.edits import apply
-from hpcscientist.authoring.review.dead_code import idle_lines
-from hpcscientist.authoring.review.reachability import read
+from hpcscientist.authoring.review.reachability import idle_lines, read
 from hpcscientist.authoring.review.red_flags import MOST, Sign, find
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.authoring import CodeReply

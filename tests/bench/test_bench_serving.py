@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from checkpoint_kit import write_model
 
-from hpcscientist.bench.serving import arms, cold, cores, figures, first, prompts
+from hpcscientist.bench.serving import arms, figures, first
 from hpcscientist.bench.serving.alone import Taken
-from hpcscientist.bench.serving.measured import Measured
+from hpcscientist.bench.serving.figures import Measured
 from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
@@ -44,9 +44,9 @@ SERVED = ServedModel(
 
 
 def test_prompts_follow_from_their_seed_and_share_no_beginning() -> None:
-    drawn = prompts.draw("run1-3", 3, 100, 7, IDEATION)
-    assert drawn == prompts.draw("run1-3", 3, 100, 7, IDEATION)
-    other = prompts.draw("run2-3", 3, 100, 7, IDEATION)
+    drawn = first.draw("run1-3", 3, 100, 7, IDEATION)
+    assert drawn == first.draw("run1-3", 3, 100, 7, IDEATION)
+    other = first.draw("run2-3", 3, 100, 7, IDEATION)
     begins = [request.messages[0].content[:8] for request in (*drawn, *other)]
     assert len(set(begins)) == 6
     assert len({request.seed for request in (*drawn, *other)}) == 6
@@ -64,27 +64,27 @@ def test_files_that_are_forgotten_are_intact(tmp_path: Path) -> None:
     file.write_bytes(b"x" * 100_000)
     (tmp_path / "a" / "link").symlink_to(file)
     os.mkfifo(tmp_path / "a" / "pipe")
-    cold.forget([tmp_path, tmp_path / "missing"])
+    first.forget([tmp_path, tmp_path / "missing"])
     assert file.read_bytes() == b"x" * 100_000
 
 
 def test_packages_are_those_of_the_interpreter() -> None:
-    found = cold.packages([sys.executable])
+    found = first.packages([sys.executable])
     assert any(Path(pytest.__file__).is_relative_to(folder) for folder in found)
-    assert cold.packages(["/bin/true"]) == []
+    assert first.packages(["/bin/true"]) == []
 
 
 def test_packages_may_lie_below_a_folder_with_spaces(tmp_path: Path) -> None:
     own = tmp_path / "my environment"
     venv.create(own)
-    (found,) = cold.packages([str(own / "bin" / "python")])
+    (found,) = first.packages([str(own / "bin" / "python")])
     assert found.is_relative_to(own)
 
 
 def test_cores_are_given_back() -> None:
-    own = cores.own()
-    with cores.only(own[:1]):
-        assert cores.own() == own[:1]
+    own = figures.own()
+    with figures.only(own[:1]):
+        assert figures.own() == own[:1]
         seen = subprocess.run(
             [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"],
             capture_output=True,
@@ -92,12 +92,12 @@ def test_cores_are_given_back() -> None:
             check=True,
         )
         assert seen.stdout == "1\n"
-    assert cores.own() == own
+    assert figures.own() == own
 
 
 def test_cores_that_are_taken_are_those_of_all_processes_below() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-        while not cores.taken(0.1):
+        while not figures.taken(0.1):
             assert busy.poll() is None
         busy.kill()
 
@@ -126,7 +126,7 @@ def measured(tmp_path: Path, said: list[str]) -> Measured:
 def test_arms_take_turns_and_the_first_round_only_warms_up(tmp_path: Path) -> None:
     turns: list[str] = []
     whole, alone = Counted(2.0, turns, "whole"), Counted(1.0, turns, "alone")
-    rates = measured(tmp_path, [])._rates({"whole": whole, "alone": alone})
+    rates = figures(tmp_path, [])._rates({"whole": whole, "alone": alone})
     assert whole.asked == alone.asked
     sizes = [(in_flight, count) for in_flight, count, _ in whole.asked]
     assert sizes == [(1, 1), (4, 4), (1, 4), (4, 16), (1, 4), (4, 16)]
@@ -142,7 +142,7 @@ def test_arms_take_turns_and_the_first_round_only_warms_up(tmp_path: Path) -> No
 def test_replies_that_were_cut_short_are_no_figure(tmp_path: Path) -> None:
     arm = Counted(1.0, [], "whole", short=1)
     with pytest.raises(ServingError, match="give fewer --tokens"):
-        measured(tmp_path, [])._rates({"whole": arm})
+        figures(tmp_path, [])._rates({"whole": arm})
 
 
 def test_sizes_for_a_gpu_are_for_machines_that_have_one(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_sizes_for_a_gpu_are_for_machines_that_have_one(tmp_path: Path) -> None:
 
 
 def test_a_rate_stands_beside_the_others_median(tmp_path: Path) -> None:
-    found = measured(tmp_path, [])._rate("n", [9.0, 8.0, 1.0], "alone", [10.0, 10.0, 99.0], 0.9)
+    found = figures(tmp_path, [])._rate("n", [9.0, 8.0, 1.0], "alone", [10.0, 10.0, 99.0], 0.9)
     assert (found.value, found.ratio, found.spread, found.runs) == (8.0, 0.8, 8.0, 3)
     assert found.compared_with == "alone: 10 tokens/s"
     assert (found.target, found.at_least, found.is_met) == (0.9, True, False)
@@ -337,7 +337,7 @@ def test_a_small_run_with_the_real_engine(tmp_path: Path) -> None:
         "first token",
         "a plane at rest",
     ]
-    assert 0 < rows.pop()["value"] <= len(cores.own())
+    assert 0 < rows.pop()["value"] <= len(figures.own())
     for row in rows:
         assert row["value"] > 0
         assert row["ratio"] > 0

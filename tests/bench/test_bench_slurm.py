@@ -14,7 +14,7 @@ import pytest
 from slurm_kit import Cluster
 
 from hpcscientist.bench.figure import Measured
-from hpcscientist.bench.slurm import bare, driver, figures, instant, ours
+from hpcscientist.bench.slurm import figures, instant, ours
 from hpcscientist.bench.slurm.ground import Ground
 from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.cli import bench as command
@@ -55,7 +55,7 @@ def test_its_trials_are_scored_by_the_worker(ground: Ground) -> None:
 
 
 def test_a_word_of_the_shell_keeps_all_but_the_number() -> None:
-    line = bare.shell(["echo", "a b/@TASK@/c", "it's @TASK@", "$HOME", "d"])
+    line = figures.shell(["echo", "a b/@TASK@/c", "it's @TASK@", "$HOME", "d"])
     task = {"SLURM_ARRAY_TASK_ID": "7"}
     said = subprocess.check_output(["sh", "-c", line], env=task, text=True)
     assert said == "a b/7/c it's 7 $HOME d\n"
@@ -64,7 +64,7 @@ def test_a_word_of_the_shell_keeps_all_but_the_number() -> None:
 def test_the_bare_array_asks_for_what_ours_asks_for(ground: Ground) -> None:
     ground = replace(ground, image="/images/a.sif", site=Site(slurm=SlurmSite(account="physics")))
     specs = ground.specs(3, deadline_s=30.0)
-    text = bare.script(ground, specs, bare.command(ground, specs[0]))
+    text = figures.script(ground, specs, figures.command(ground, specs[0]))
     for line in ("--array=0-2", "--account=physics", "--cpus-per-task=1", "--mem=1024M"):
         assert f"#SBATCH {line}" in text
     assert "hpcscientist.worker" not in text
@@ -73,7 +73,7 @@ def test_the_bare_array_asks_for_what_ours_asks_for(ground: Ground) -> None:
 def test_the_bare_command_is_the_trial_s(ground: Ground) -> None:
     ground = replace(ground, image="/images/a.sif")
     spec = ground.specs(1, deadline_s=30.0)[0]
-    found = bare.command(ground, spec)
+    found = figures.command(ground, spec)
     place = ground.root / "bare" / "@TASK@"
     places = Places("/images/a.sif", ground.code, ground.data, place / "out", place / "work")
     as_root, as_user = (apptainer_command(spec, places, {}, is_root=r) for r in (True, False))
@@ -83,8 +83,8 @@ def test_the_bare_command_is_the_trial_s(ground: Ground) -> None:
 
 def test_the_bare_line_does_what_a_trial_does(ground: Ground) -> None:
     spec = ground.specs(1, deadline_s=30.0)[0]
-    bare.make_places(ground, 1)
-    line = bare.shell(bare.command(ground, spec))
+    figures.make_places(ground, 1)
+    line = figures.shell(figures.command(ground, spec))
     assert shlex.split(line)[0] == "env"
     subprocess.run(
         ["sh", "-c", line], env={"SLURM_ARRAY_TASK_ID": "0", "PATH": "/usr/bin:/bin"}, check=True
@@ -106,7 +106,9 @@ def test_growth_is_compared_with_linear_growth() -> None:
     def taken(cpu_s: float, peak_mb: float) -> Measured:
         return Measured((1.0,), (cpu_s,), (peak_mb,))
 
-    found = driver.compare({50: taken(0.5, 80.0), 500: taken(4.0, 100.0), 5000: taken(50.0, 120.0)})
+    found = figures.compare(
+        {50: taken(0.5, 80.0), 500: taken(4.0, 100.0), 5000: taken(50.0, 120.0)}
+    )
     assert [figure.ratio for figure in found] == [
         *(None, pytest.approx(0.8), pytest.approx(1.25)),
         *(None, pytest.approx(0.125), pytest.approx(0.12)),

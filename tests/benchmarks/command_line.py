@@ -16,8 +16,7 @@ import click
 from benchmarks import campaign_commands, decision_commands
 from hpcscientist.cli import main
 from hpcscientist.cli.bench import Benchmarks, dir_option, json_option, show, tell
-from hpcscientist.cli.shared.options import settings_from
-from hpcscientist.cli.shared.signals import interruptible
+from hpcscientist.cli.shared.options import interruptible, settings_from
 
 PLAIN = {
     "makespan": "How well the loop overlaps thinking and experiments.",

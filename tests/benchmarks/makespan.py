@@ -24,10 +24,9 @@ from pathlib import Path
 from benchmarks.scripted import ScriptedBackend, ScriptedModel, workers
 from hpcscientist import __version__
 from hpcscientist.bench.figure import Figure
-from hpcscientist.campaign.agents import model_agents
+from hpcscientist.campaign.agents import Session, model_agents
 from hpcscientist.campaign.conductor import warm_up
 from hpcscientist.campaign.dispatcher import Dispatcher
-from hpcscientist.campaign.session import Session
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.authoring.learning_curves import CUT, TAIL, curve
-from hpcscientist.campaign.agents import Agents
-from hpcscientist.campaign.session import Session
+from hpcscientist.authoring.run_reading import CUT, TAIL, curve
+from hpcscientist.campaign.agents import Agents, Session
 from hpcscientist.history.journal import Journal
 from hpcscientist.launching.wiring import assemble
 from hpcscientist.records.authoring import Brief, Draft

@@ -20,9 +20,8 @@ from jinja2 import Template
 
 from hpcscientist import __version__
 from hpcscientist.campaign import stages
-from hpcscientist.campaign.agents import model_agents
+from hpcscientist.campaign.agents import Session, model_agents
 from hpcscientist.campaign.proposals import campaign_library
-from hpcscientist.campaign.session import Session
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import EndpointError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths

@@ -17,7 +17,7 @@ from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import SplitGuarded
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement import duplicates, test_split_guard
+from hpcscientist.judgement import confirmed, duplicates
 from hpcscientist.records.events import (
     AttemptWritten,
     IdeaEnded,
@@ -100,20 +100,20 @@ def test_nobody_sees_the_test_split_before_the_journal_says_so(tmp_path: Path) -
     theirs = specs.confirm_baseline(0, SEEDS[0])
     mine = SplitSpent(idea_id="idea-0001", attempt=2, seeds=SEEDS)
     for spec in (own, theirs):
-        test_split_guard.check(spec, state_with(mine))
+        confirmed.check(spec, state_with(mine))
         with pytest.raises(SplitGuarded, match="journal"):
-            test_split_guard.check(spec, state_with())
+            confirmed.check(spec, state_with())
     for other in ({"idea_id": "idea-0002"}, {"attempt": 1}, {"seeds": (12, 13)}):
         with pytest.raises(SplitGuarded, match="idea-0001-a2-confirm-0"):
-            test_split_guard.check(own, state_with(mine.model_copy(update=other)))
-    test_split_guard.check(theirs, state_with(mine.model_copy(update={"idea_id": "idea-0002"})))
+            confirmed.check(own, state_with(mine.model_copy(update=other)))
+    confirmed.check(theirs, state_with(mine.model_copy(update={"idea_id": "idea-0002"})))
     baseline = state_with(SplitSpent(idea_id=BASELINE_ID, attempt=1, seeds=SEEDS))
-    test_split_guard.check(theirs, baseline)
+    confirmed.check(theirs, baseline)
     with pytest.raises(SplitGuarded, match="journal"):
-        test_split_guard.check(own, baseline)
+        confirmed.check(own, baseline)
     for changed in ({"stage": Stage.SEEDS}, {"split": Split.VALIDATION}):
         with pytest.raises(SplitGuarded, match="may not run"):
-            test_split_guard.check(own.model_copy(update=changed), state_with(mine))
+            confirmed.check(own.model_copy(update=changed), state_with(mine))
 
 
 def test_a_trial_that_is_guarded_is_neither_queued_nor_run(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ from tiny_models import make_random
 
 from hpcscientist.campaign import stages
 from hpcscientist.models.reply_limits import narrowed
-from hpcscientist.models.serving import ports, secrets
-from hpcscientist.models.serving.order import Order, ServingPaths
+from hpcscientist.models.serving import secrets
+from hpcscientist.models.serving.order import Order, ServingPaths, port_block, ports_taken
 from hpcscientist.models.serving.plane import read_endpoint
 
 pytestmark = [pytest.mark.serving, pytest.mark.timeout(1800)]
@@ -168,7 +168,7 @@ def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     # Short: the names of Ray's sockets have an upper bound.
     scratch = [Path(tempfile.mkdtemp(prefix="s", dir="/tmp")) for _ in range(2)]
     one, other = (Served(folder, n, s) for n, s in zip(("one", "other"), scratch, strict=True))
-    held = ports.block(one.process.pid).http
+    held = port_block(one.process.pid).http
     try:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", held))
@@ -186,7 +186,7 @@ def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
 
 
 def test_a_port_that_is_taken_leads_to_the_next_block(planes: Two) -> None:
-    first, second = (ports.block(planes.one.process.pid, attempt) for attempt in (0, 1))
+    first, second = (port_block(planes.one.process.pid, attempt) for attempt in (0, 1))
     assert planes.held == first.http
     assert planes.one.order.ports == second
     assert planes.one.url == f"http://127.0.0.1:{second.http}/v1"
@@ -352,7 +352,7 @@ def check_end(served: Served, *, killed: bool = False) -> None:
         assert served.end() == 0, served.said()
         assert "no longer served" in served.said()
     assert [pid for pid in family if psutil.pid_exists(pid)] == []
-    assert ports.taken(order.ports.all(), {"127.0.0.1", order.head}) == []
+    assert ports_taken(order.ports.all(), {"127.0.0.1", order.head}) == []
     assert list(served.scratch.iterdir()) == []
     assert [path for path in memory if path.exists()] == []
     assert read_endpoint(served.paths) is None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcscientist.cli.shared.signals import _STOP, unwind_on
+from hpcscientist.cli.shared.options import _STOP, unwind_on
 
 NUMBERS = (signal.SIGTERM, signal.SIGHUP)
 

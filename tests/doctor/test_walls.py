@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.doctor.compute.folder import DoctorFolder
-from hpcscientist.doctor.compute.records import NodeReport, Place, Request
+from hpcscientist.doctor.compute.records import DoctorFolder, NodeReport, Place, Request
 from hpcscientist.doctor.rehearse import place
 from hpcscientist.records.site import Host
 

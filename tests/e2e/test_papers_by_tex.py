@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from campaigns import HPCSCI, hpcsci
 
-from hpcscientist.papers.lacking import missing
+from hpcscientist.papers.typesetting.engine import missing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.tex]
 

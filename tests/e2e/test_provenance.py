@@ -16,7 +16,7 @@ from tiny_recipe import RATE, edit, idea, propose, write_recipe
 from hpcscientist import __version__
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.history import frozen
-from hpcscientist.results import scan, schema
+from hpcscientist.results import scan, store
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -35,7 +35,7 @@ PLAYBOOK = [
 
 
 def rows_of(campaign: TinyCampaign) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = scan.scan(campaign.paths, schema.SCHEMA.names).table.to_pylist()
+    rows: list[dict[str, Any]] = scan.scan(campaign.paths, store.SCHEMA.names).table.to_pylist()
     return rows
 
 

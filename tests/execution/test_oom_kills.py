@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.execution.bounds.oom_kills import memory_kills, memory_kills_of_node
+from hpcscientist.execution.bounds.supervise import memory_kills, memory_kills_of_node
 
 V1 = "9:pids:/a\n4:cpu,memory:{group}\n0::/\n"
 V2 = "0::{group}\n"

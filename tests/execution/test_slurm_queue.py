@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.watching.queue import accounted, queued, task_numbers
 from hpcscientist.execution.backends.slurm.watching.states import Phase
@@ -133,8 +133,8 @@ def test_a_cut_list_is_an_error() -> None:
 
 
 def test_either_mark_will_do() -> None:
-    name, said = naming.job_name("c-1", "b9"), naming.comment("c-1", "b9")
-    assert naming.marked("c-1", name, "rewritten by the site") == "b9"
-    assert naming.marked("c-1", "rewritten", said) == "b9"
-    assert naming.marked("c-1", "bash", "") is None
-    assert naming.marked("c", name, said) is None
+    name, said = commands.job_name("c-1", "b9"), commands.comment("c-1", "b9")
+    assert commands.marked("c-1", name, "rewritten by the site") == "b9"
+    assert commands.marked("c-1", "rewritten", said) == "b9"
+    assert commands.marked("c-1", "bash", "") is None
+    assert commands.marked("c", name, said) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.execution import spec_file
+from hpcscientist.execution import folders
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.files.trusted import TrustedCopy
@@ -29,13 +29,13 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def written(tmp_path: Path, key: None) -> tuple[TrialPaths, TrialSpec]:
     bench = Bench(tmp_path).prepare()
     spec, paths = bench.trial("predict()"), bench.run.trial("trial-1")
-    spec_file.write(paths, spec)
+    folders.write(paths, spec)
     return paths, spec
 
 
 def test_it_is_read_as_it_was_written(written: tuple[TrialPaths, TrialSpec]) -> None:
     paths, spec = written
-    read = spec_file.read(paths)
+    read = folders.read(paths)
     assert read.model_copy(update={"seal": ""}) == spec
     assert len(read.seal) == 64
 
@@ -58,8 +58,8 @@ def test_what_another_hand_changed_is_not_run(
     for name, value in change.items():
         content[name] = content[name] | value if isinstance(value, dict) else value
     paths.spec.write_text(json.dumps(content))
-    with pytest.raises(spec_file.Unsealed):
-        spec_file.read(paths)
+    with pytest.raises(folders.Unsealed):
+        folders.read(paths)
     with pytest.raises(SystemExit, match="not what the campaign's driver wrote"):
         run_trial(str(paths.root), content["run"])
     assert not paths.worker.exists(), "it would be held for a lost worker"
@@ -69,7 +69,7 @@ def test_other_blanks_are_the_same_words(written: tuple[TrialPaths, TrialSpec]) 
     paths, _ = written
     content = json.loads(paths.spec.read_bytes())
     paths.spec.write_text(json.dumps(dict(reversed(content.items()))))
-    spec_file.read(paths)
+    folders.read(paths)
 
 
 def test_a_spec_of_a_campaign_without_a_key_is_none_of_this_run_directory(
@@ -77,10 +77,10 @@ def test_a_spec_of_a_campaign_without_a_key_is_none_of_this_run_directory(
 ) -> None:
     paths, spec = written
     source = spec.provenance.model_copy(update={"campaign_id": "nobody's"})
-    spec_file.write(paths, spec.model_copy(update={"provenance": source}))
-    spec_file.read(paths)  # nobody knows better
+    folders.write(paths, spec.model_copy(update={"provenance": source}))
+    folders.read(paths)  # nobody knows better
     copy = TrustedCopy.of(paths.root.parent.parent, CAMPAIGN)
     copy.make(paths.root.parent.parent)
     copy.campaign.touch()
-    with pytest.raises(spec_file.Unsealed, match="another campaign"):
-        spec_file.read(paths)
+    with pytest.raises(folders.Unsealed, match="another campaign"):
+        folders.read(paths)

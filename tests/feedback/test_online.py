@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback import online
-from hpcscientist.feedback.online import LAMBDA, TAU, adjust, gamma
+from hpcscientist.feedback import statistics
+from hpcscientist.feedback.statistics import LAMBDA, TAU, gamma
+from hpcscientist.feedback.statistics import adjust_online as adjust
 
 Q = 0.05
 p_value = st.floats(0, 1) | st.floats(0, 0.01) | st.sampled_from([0.0, LAMBDA, TAU, 1.0])
@@ -116,14 +117,14 @@ def test_disqualified_ones_are_never_found_and_earn_nothing(
 
 @given(st.lists(st.floats(LAMBDA, TAU, exclude_min=True), max_size=30), rates)
 def test_the_least_level_is_that_behind_costly_ones(p_values: list[float], q: float) -> None:
-    level = online.least_level(len(p_values) + 1, q)
+    level = statistics.least_level(len(p_values) + 1, q)
     assert adjust([*p_values, level / 2], q)[-1] == pytest.approx(q / 2)
 
 
 @given(sequences, rates)
 def test_no_level_is_below_the_least(p_values: list[float], q: float) -> None:
     for number, level in enumerate(levels(p_values, q), start=1):
-        assert level >= online.least_level(number, q) * (1 - 1e-9)
+        assert level >= statistics.least_level(number, q) * (1 - 1e-9)
 
 
 def test_what_makes_things_worse_costs_nothing() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpcscientist.feedback import online
+from hpcscientist.feedback import statistics
 from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
@@ -55,7 +55,7 @@ class World:
         p_values = stats.t.sf(differences.mean(axis=2) / error, self.seeds - 1)
         shares = []
         for row, effect in zip(p_values.tolist(), effects, strict=True):
-            found = np.array(online.adjust(row, Q, **how)) <= Q  # type: ignore[arg-type]
+            found = np.array(statistics.adjust_online(row, Q, **how)) <= Q  # type: ignore[arg-type]
             shares.append((found & (effect <= 0)).sum() / max(1, found.sum()))
         return float(np.mean(shares))
 

@@ -13,7 +13,7 @@ import pytest
 from import_kit import draft_of, told, write
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers import containerfile
+from hpcscientist.importers import harbor
 from hpcscientist.importers.draft import Fate
 from hpcscientist.recipe.checks.check import check
 
@@ -79,7 +79,7 @@ def test_a_task_is_a_recipe(task: Path, tmp_path: Path) -> None:
 
 
 def test_a_dockerfile_becomes_a_definition() -> None:
-    found = containerfile.read(str(TASK["environment/Dockerfile"]))
+    found = harbor.read_containerfile(str(TASK["environment/Dockerfile"]))
     assert (found.base, found.workdir, found.refused) == ("python:3.12-slim", "/app", [])
     assert found.variables == {"MODE": "test", "NAME": "a b"}
     assert found.copied == [

@@ -11,10 +11,8 @@ from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving.nodes import here
-from hpcscientist.models.serving import ports
-from hpcscientist.models.serving.order import Order, ServingPaths
-from hpcscientist.models.serving.plane import Launcher, Plane
-from hpcscientist.models.serving.steps import LocalSteps, SlurmSteps
+from hpcscientist.models.serving.order import Order, ServingPaths, port_block
+from hpcscientist.models.serving.plane import Launcher, LocalSteps, Plane, SlurmSteps
 from hpcscientist.records.site import ControllerSite, Site
 
 
@@ -50,7 +48,7 @@ def test_that_ray_is_started(python: str, tmp_path: Path) -> None:
         root=str(tmp_path),
         nodes=("n1",),
         head="127.0.0.1",
-        ports=ports.block(1),
+        ports=port_block(1),
         models=(),
         cpus=1,
         gpus=0,

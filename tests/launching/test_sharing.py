@@ -13,7 +13,7 @@ from checkpoint_kit import write_model
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpcscientist.campaign.session import Session
+from hpcscientist.campaign.agents import Session
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import ServingError
 from hpcscientist.execution.backends import local

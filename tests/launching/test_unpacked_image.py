@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench
 
-from hpcscientist.campaign.session import Session
+from hpcscientist.campaign.agents import Session
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_image, hash_tree

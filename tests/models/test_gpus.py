@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcscientist.models.serving.fitting.gpus import memory_by_name, parse_gres, parse_memory
+from hpcscientist.models.serving.fitting.memory import memory_by_name, parse_gres, parse_memory
 
 
 @pytest.mark.parametrize(

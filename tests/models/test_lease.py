@@ -16,11 +16,10 @@ import psutil
 import pytest
 
 import hpcscientist
-from hpcscientist.models.serving import ports
-from hpcscientist.models.serving.checking.image import Image
+from hpcscientist.models.serving.checking.interpreter import Image
 from hpcscientist.models.serving.lease import Beat, Lease
 from hpcscientist.models.serving.nodes import leftovers
-from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths, port_block
 
 LIMIT_S = 120.0
 # A node's parent lives on, as srun does, and as what starts a container does.
@@ -185,7 +184,7 @@ def an_order(paths: ServingPaths, scratch: str = "/tmp") -> Order:
         root=str(paths.root),
         nodes=("n1", "n2"),
         head="127.0.0.1",
-        ports=ports.block(os.getpid()),
+        ports=port_block(os.getpid()),
         models=(),
         cpus=1,
         gpus=0,

@@ -16,9 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.nodes import leftovers
-from hpcscientist.models.serving.order import Order, ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths, port_block
 
 
 def an_order(scratch: Path) -> Order:
@@ -28,7 +27,7 @@ def an_order(scratch: Path) -> Order:
         root="/nowhere",
         nodes=("n1",),
         head="127.0.0.1",
-        ports=ports.block(1),
+        ports=port_block(1),
         models=(),
         cpus=1,
         gpus=0,
@@ -209,7 +208,7 @@ class TestOfANode:
         (scripts / "__init__.py").touch()
         (scripts / "scripts.py").write_text(RAY)
         order = an_order(short).model_copy(
-            update={"root": str(tmp_path / "plane"), "ports": ports.block(os.getpid())}
+            update={"root": str(tmp_path / "plane"), "ports": port_block(os.getpid())}
         )
         paths = ServingPaths(order.folder)
         paths.root.mkdir(parents=True)

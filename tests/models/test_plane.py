@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import Interrupted, ServingError
-from hpcscientist.models.serving import ports
-from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths, port_block
 from hpcscientist.models.serving.plane import Launcher, Plane, read_endpoint
 
 # What a node's process does, as far as its driver sees it: it ends with its parent, and when asked.
@@ -69,7 +68,7 @@ def plane_in(folder: Path, told: list[str]) -> Iterator[tuple[Plane, Here]]:
         root=str(folder),
         nodes=("n1",),
         head="127.0.0.1",
-        ports=ports.block(1),
+        ports=port_block(1),
         models=(),
         cpus=1,
         gpus=0,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving.checking.image import Image, seen
+from hpcscientist.models.serving.checking.interpreter import Image, seen
 
 
 def test_container_gets_what_says_which_gpus_are_ours(

@@ -19,12 +19,18 @@ from hypothesis import strategies as st
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving import ports, secrets
+from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.fitting.drafting import Allocation, draft, names_of
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
 from hpcscientist.models.serving.nodes import caches, leftovers, node, offline
-from hpcscientist.models.serving.nodes.gate import KEY_FILE, Gate
-from hpcscientist.models.serving.order import Order, ServingPaths
+from hpcscientist.models.serving.nodes.offline import KEY_FILE, Gate
+from hpcscientist.models.serving.order import (
+    Order,
+    ServingPaths,
+    hold_port,
+    port_block,
+    ports_taken,
+)
 from hpcscientist.records.site import Site
 
 JOBS = st.integers(min_value=1, max_value=10**9)
@@ -32,14 +38,14 @@ JOBS = st.integers(min_value=1, max_value=10**9)
 
 @given(number=JOBS, attempt=st.integers(min_value=0, max_value=7))
 def test_ports_are_distinct_and_below_those_of_the_kernel(number: int, attempt: int) -> None:
-    block = ports.block(number, attempt).all()
+    block = port_block(number, attempt).all()
     assert len(set(block)) == len(block)
     assert all(1024 < port < 32_768 for port in block)
 
 
 @given(number=JOBS)
 def test_neighbours_and_attempts_share_no_port(number: int) -> None:
-    blocks = [ports.block(number), ports.block(number + 1), ports.block(number, 1)]
+    blocks = [port_block(number), port_block(number + 1), port_block(number, 1)]
     assert len({port for block in blocks for port in block.all()}) == sum(
         len(block.all()) for block in blocks
     )
@@ -51,22 +57,22 @@ def test_port_that_is_held_is_taken() -> None:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
-        assert ports.taken([port], ["127.0.0.1"]) == []
+        assert ports_taken([port], ["127.0.0.1"]) == []
         held.listen()
-        assert ports.taken([port], ["127.0.0.1"]) == [port]
+        assert ports_taken([port], ["127.0.0.1"]) == [port]
 
 
 def test_a_block_is_one_plane_s_while_it_serves() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    held = ports.hold(port)
+    held = hold_port(port)
     assert held is not None
     with held:
-        assert ports.hold(port) is None
+        assert hold_port(port) is None
         with socket.socket() as other, pytest.raises(ConnectionRefusedError):
             other.connect(("127.0.0.1", port))
-    again = ports.hold(port)
+    again = hold_port(port)
     assert again is not None
     again.close()
 

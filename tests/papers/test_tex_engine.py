@@ -20,9 +20,9 @@ from typesetting_kit import (
 )
 
 from hpcscientist.literature.sources.pdf.document import pymupdf
+from hpcscientist.papers import venue
 from hpcscientist.papers.typesetting import builder, engine, escape, latex, pdf, preview
 from hpcscientist.papers.typesetting.escape import squeezed
-from hpcscientist.papers.venues import venue
 from hpcscientist.records.manuscript import (
     DefectCode,
     FigureRef,

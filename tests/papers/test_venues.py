@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import UsageError
-from hpcscientist.papers.venues import venue
+from hpcscientist.papers import venue
 
 MINIMAL = """title = "Mine"
 pages = 4

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcscientist.papers import venue
 from hpcscientist.papers.figures import draw
 from hpcscientist.papers.figures.data import Table
-from hpcscientist.papers.lacking import missing
 from hpcscientist.papers.typesetting import engine, latex
 from hpcscientist.papers.typesetting.bibliography import entries
 from hpcscientist.papers.typesetting.document import (
@@ -20,7 +20,7 @@ from hpcscientist.papers.typesetting.document import (
     TracedNumber,
     numbers_of,
 )
-from hpcscientist.papers.venues import venue
+from hpcscientist.papers.typesetting.engine import missing
 from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import (
     FigureUse,

@@ -26,7 +26,7 @@ from hpcscientist.records.trial import (
     TrialSpec,
     Usage,
 )
-from hpcscientist.reproduction import folder, recorded
+from hpcscientist.reproduction import claim_integrity, rerun
 from hpcscientist.reproduction.claim_integrity import examine
 from hpcscientist.reproduction.environment import Wanted, config_here
 from hpcscientist.reproduction.judge import Said, judge
@@ -176,19 +176,19 @@ def test_the_same_predictions_with_another_score_do_not_hold(claim: Claim) -> No
 
 def test_two_reruns_do_not_fill_one_folder(claim: Claim, tmp_path: Path) -> None:
     campaign = RunPaths(tmp_path / "run")
-    first = folder.choose(campaign, claim, None)
-    second = folder.choose(campaign, claim, None)
+    first = rerun.choose(campaign, claim, None)
+    second = rerun.choose(campaign, claim, None)
     assert (first.root.name, second.root.name) == ("idea-0001-1", "idea-0001-2")
     with (
-        folder.held(first),
+        rerun.held(first),
         pytest.raises(CampaignBusy, match="another --out"),
-        folder.held(first),
+        rerun.held(first),
     ):
         pass
-    assert folder.choose(campaign, claim, first.root).root == first.root
+    assert rerun.choose(campaign, claim, first.root).root == first.root
     other = claim.model_copy(update={"attempt": 2})
     with pytest.raises(UsageError, match="another claim"):
-        folder.choose(campaign, other, first.root)
+        rerun.choose(campaign, other, first.root)
 
 
 def wanted(**changes: str) -> Wanted:
@@ -253,7 +253,7 @@ async def test_only_a_claim_of_an_earlier_version_says_no_level(tmp_path: Path) 
     def problems(*without: str) -> list[str]:
         kept = {name: value for name, value in whole.items() if name not in without}
         idea.claim.write_text(json.dumps(kept))
-        found = examine(recorded.read(bench.paths, "idea-0001")).problems
+        found = examine(claim_integrity.read(bench.paths, "idea-0001")).problems
         return [problem for problem in found if problem.startswith("claim.json")]
 
     assert problems() == []

@@ -22,12 +22,11 @@ from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.recipe import archive
 from hpcscientist.records.findings import Holding, Reproduction, Verdict
 from hpcscientist.records.trial import Outcome, Split, TrialSpec
-from hpcscientist.reproduction import claim_ref, folder, verify_bundle
+from hpcscientist.reproduction import reproduce, rerun, verify_bundle
 from hpcscientist.reproduction import reproduce as within
-from hpcscientist.reproduction.claim_ref import reproduce_folder
 from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.judge import Said
-from hpcscientist.reproduction.reproduce import reproduce_alone
+from hpcscientist.reproduction.reproduce import reproduce_alone, reproduce_folder
 
 Spoil = Callable[[Path], object]
 Edit = Callable[[dict[str, Any]], object]
@@ -427,12 +426,12 @@ def test_what_is_laid_out_is_whole_and_taken_up_again(alone: Path, tmp_path: Pat
     claim, room = verify_bundle.read_claim(alone), RunPaths(tmp_path / "room")
     room.root.mkdir()
     assert verify_bundle.lay_out(alone, claim, "", room) == []
-    place = folder.choose(RunPaths(alone), claim, None)
+    place = rerun.choose(RunPaths(alone), claim, None)
     assert place.root == alone / "reproductions" / "idea-0001-1"
     verify_bundle.settle(room, claim, place)
     for made in (place.recipe / "score.py", place.idea("idea-0001").code(1) / "experiment.py"):
         assert made.is_file()
-    assert folder.choose(RunPaths(alone), claim, place.root).root == place.root
+    assert rerun.choose(RunPaths(alone), claim, place.root).root == place.root
     verify_bundle.settle(room, claim, place)
     shutil.rmtree(place.recipe)
     verify_bundle.settle(room, claim, place)
@@ -446,10 +445,10 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     """Ask for a folder, and say which claim is then run again: of an idea, or of a folder alone."""
     called: list[tuple[str, object]] = []
     monkeypatch.setattr(
-        claim_ref, "reproduce", lambda paths, idea, *rest: called.append((idea, paths.root))
+        reproduce, "reproduce", lambda paths, idea, *rest: called.append((idea, paths.root))
     )
     monkeypatch.setattr(
-        claim_ref, "reproduce_alone", lambda directory, *rest: called.append(("alone", directory))
+        reproduce, "reproduce_alone", lambda directory, *rest: called.append(("alone", directory))
     )
 
     def ask(directory: Path, idea: str | None = None, recipe: str = "") -> tuple[str, object]:

@@ -21,8 +21,7 @@ from hpcscientist.results import scan as scanning
 from hpcscientist.results.aggregate import Scores, overview
 from hpcscientist.results.compact import compact
 from hpcscientist.results.scan import scan
-from hpcscientist.results.schema import SCHEMA, VERSION, VERSION_KEY
-from hpcscientist.results.store import encode, read_table
+from hpcscientist.results.store import SCHEMA, VERSION, VERSION_KEY, encode, read_table
 
 
 @pytest.fixture

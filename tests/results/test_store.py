@@ -29,8 +29,15 @@ from hpcscientist.records.trial import (
     TrialSpec,
     Usage,
 )
-from hpcscientist.results.schema import SCHEMA, VERSION, VERSION_KEY
-from hpcscientist.results.store import encode, read_result, read_table, write_result
+from hpcscientist.results.store import (
+    SCHEMA,
+    VERSION,
+    VERSION_KEY,
+    encode,
+    read_result,
+    read_table,
+    write_result,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 numbers = st.floats(allow_nan=False)

@@ -14,7 +14,7 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.roles import Roles
 from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.reviews import paper
-from hpcscientist.reviews.planted import bench, checks
+from hpcscientist.reviews.planted import bench
 from hpcscientist.reviews.planted.errors import PLANTERS, plant
 from hpcscientist.reviews.review import Wanted
 
@@ -40,12 +40,12 @@ def test_paper_and_twin_differ_from_the_original_in_one_place_each(one: Any) -> 
 
 def test_without_a_model_contradictions_and_unlisted_sources_are_found() -> None:
     # Of swapped numbers where the same words stand in another place of the paper, and only there.
-    assert {(one.paper, one.kind) for one in PLANTED if checks.alarms(one.broken)} == {
+    assert {(one.paper, one.kind) for one in PLANTED if bench.alarms(one.broken)} == {
         ("shifts", "swapped numbers"),
         ("shifts", "invented citation"),
         ("schedule", "invented citation"),
     }
-    assert [checks.alarms(one.clean) for one in PLANTED] == [[]] * len(PLANTED)
+    assert [bench.alarms(one.clean) for one in PLANTED] == [[]] * len(PLANTED)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, judge: Judge) -> bench.PlantedReport:

@@ -18,7 +18,7 @@ from faults_kit import LIMIT_S, until
 from slurm_kit import Cluster
 from trialkit import Bench
 
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.history import journal
 from hpcscientist.records.events import Event, NoteTaken, TrialEnded
 from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, TrialReport, TrialSpec
@@ -202,7 +202,7 @@ class Trials:
         done = self.cluster.run(
             *("squeue", "--me", "--states=all", "--noheader", "--format=%F %j"), cwd=self.folder
         )
-        mark = naming.job_name(self.campaign, "")
+        mark = commands.job_name(self.campaign, "")
         rows = [line.split() for line in done.stdout.splitlines()]
         return sorted({job for job, name in rows if name.startswith(mark)})
 

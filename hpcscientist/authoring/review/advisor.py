@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring.attempts import patch
-from hpcscientist.authoring.review.dead_code import idle_lines
-from hpcscientist.authoring.review.reachability import read
+from hpcscientist.authoring.review.reachability import idle_lines, read
 from hpcscientist.authoring.review.red_flags import Sign, find
 from hpcscientist.authoring.review.source import shown_lines
 from hpcscientist.authoring.review.verdicts import (
@@ -41,8 +40,7 @@ from hpcscientist.models.prompting.fitting import (
 from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ReviewReply
 from hpcscientist.records.idea import Idea

@@ -13,8 +13,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hpcscientist.authoring.review.dead_code import is_off, switches
-from hpcscientist.authoring.review.reachability import Definition, Program, is_text
+from hpcscientist.authoring.review.reachability import (
+    Definition,
+    Program,
+    is_off,
+    is_text,
+    switches,
+)
 from hpcscientist.authoring.review.source import UNREADABLE
 
 _STANDARD = frozenset(sys.stdlib_module_names) - {"__future__"}

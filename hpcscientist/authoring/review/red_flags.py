@@ -15,9 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hpcscientist.authoring.review.dead_code import UNCALLED, idle, switches
 from hpcscientist.authoring.review.equivalence import same_program, unread_constants
-from hpcscientist.authoring.review.reachability import Program, Unit, read
+from hpcscientist.authoring.review.reachability import UNCALLED, Program, Unit, idle, read, switches
 from hpcscientist.authoring.review.source import UNREADABLE
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.base import Record

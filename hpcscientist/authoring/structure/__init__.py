@@ -5,14 +5,14 @@ parse), `scopes` (names and what binds them) and `project` (imports). `inference
 object an expression may be; `calls` and `shapes` build on it.
 """
 
-from hpcscientist.authoring.structure.code.records import (
+from hpcscientist.authoring.structure.local import local_structure, outline
+from hpcscientist.authoring.structure.records import (
     Binding,
     Call,
     Definition,
     LocalStructure,
     Shape,
 )
-from hpcscientist.authoring.structure.local import local_structure, outline
 
 __all__ = [
     "Binding",

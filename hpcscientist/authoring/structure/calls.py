@@ -6,18 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.structure.code.objects import decorators, last_name
-from hpcscientist.authoring.structure.code.project import Project
-from hpcscientist.authoring.structure.code.refs import Refs
-from hpcscientist.authoring.structure.code.scopes import Path, first_parameter
-from hpcscientist.authoring.structure.code.units import (
-    FunctionNode,
-    Place,
-    Unit,
-    header_parts,
-    start_of,
-)
 from hpcscientist.authoring.structure.inference import Inference
+from hpcscientist.authoring.structure.project import Project, Refs, decorators, last_name
+from hpcscientist.authoring.structure.scopes import Path, first_parameter
+from hpcscientist.authoring.structure.units import FunctionNode, Place, Unit, header_parts, start_of
 
 _PASSES = 3  # each pass knows the arguments of the calls that the pass before found
 _OPERATORS = {

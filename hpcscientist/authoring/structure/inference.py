@@ -10,11 +10,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from hpcscientist.authoring.structure.code.objects import Objects, decorators, last_name
-from hpcscientist.authoring.structure.code.project import Project
-from hpcscientist.authoring.structure.code.refs import Ref, Refs, elements, sequence, union
-from hpcscientist.authoring.structure.code.scopes import Path, Site, first_parameter
-from hpcscientist.authoring.structure.code.units import FunctionNode, Unit, start_of
+from hpcscientist.authoring.structure.project import (
+    Objects,
+    Project,
+    Ref,
+    Refs,
+    decorators,
+    elements,
+    last_name,
+    sequence,
+    union,
+)
+from hpcscientist.authoring.structure.scopes import Path, Site, first_parameter
+from hpcscientist.authoring.structure.units import FunctionNode, Unit, start_of
 
 # What library calls return, as far as that follows from their arguments.
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.authoring.structure.calls import CallGraph, CallSite
-from hpcscientist.authoring.structure.code.project import Project
-from hpcscientist.authoring.structure.code.records import Call, Definition, LocalStructure, Shape
-from hpcscientist.authoring.structure.code.scopes import Path, Site, first_parameter
-from hpcscientist.authoring.structure.code.units import Unit
 from hpcscientist.authoring.structure.names import Names, Spot, spot
+from hpcscientist.authoring.structure.project import Project
+from hpcscientist.authoring.structure.records import Call, Definition, LocalStructure, Shape
+from hpcscientist.authoring.structure.scopes import Path, Site, first_parameter
 from hpcscientist.authoring.structure.shapes import Shapes
+from hpcscientist.authoring.structure.units import Unit
 from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.files.text import one_line
 

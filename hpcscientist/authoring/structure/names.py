@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hpcscientist.authoring.structure.calls import CallGraph, CallSite
-from hpcscientist.authoring.structure.code.records import Binding
-from hpcscientist.authoring.structure.code.refs import Ref
-from hpcscientist.authoring.structure.code.scopes import Path, Site, first_parameter, last_before
-from hpcscientist.authoring.structure.code.units import (
+from hpcscientist.authoring.structure.project import Ref
+from hpcscientist.authoring.structure.records import Binding
+from hpcscientist.authoring.structure.scopes import Path, Site, first_parameter, last_before
+from hpcscientist.authoring.structure.units import (
     Place,
     Unit,
     enclosing,

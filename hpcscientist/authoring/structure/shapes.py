@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcscientist.authoring.structure.calls import CallGraph
-from hpcscientist.authoring.structure.code.objects import last_name
-from hpcscientist.authoring.structure.code.records import Shape
-from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site
-from hpcscientist.authoring.structure.code.units import Unit, end_of, header_parts, start_of
+from hpcscientist.authoring.structure.project import last_name
+from hpcscientist.authoring.structure.records import Shape
+from hpcscientist.authoring.structure.scopes import Path, Scope, Site
+from hpcscientist.authoring.structure.units import Unit, end_of, header_parts, start_of
 from hpcscientist.files.text import one_line
 
 # Values that the source determines: constants, arithmetic, arguments that all calls agree on.

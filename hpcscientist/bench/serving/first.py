@@ -9,22 +9,106 @@ It reads a `Beginning` as a line of JSON. It answers with lines: `told TEXT` for
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcscientist.bench.serving import prompts
 from hpcscientist.bench.serving.arms import Ground, whole
-from hpcscientist.config.settings import Settings
+from hpcscientist.config.settings import RoleSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import Message, ModelRequest
 from hpcscientist.records.site import Site
 from hpcscientist.system import processes
+
+# Draws requests from a seed: chats of nonsense words, whose replies have known lengths.
+
+
+_SYSTEM = "You propose experiments."
+_SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "ri", "so", "tu")
+
+
+def draw(
+    place: str, count: int, characters: int, tokens: int, sampling: RoleSettings
+) -> tuple[ModelRequest, ...]:
+    """Return requests of this many characters, answered with this many tokens on average.
+
+    Each reply has exactly its own number, half as many tokens to half as many more: replies of one
+    length would end together, and the engine would wait for the next ones. `place` is the seed:
+    another one gives chats with other beginnings, which no cache holds.
+    """
+    rng = random.Random(place)
+    return tuple(
+        ModelRequest(
+            subject=f"{place}-{number}",
+            stage="propose",
+            messages=(
+                Message(role="system", content=f"{rng.getrandbits(32):08x} {_SYSTEM}"),
+                Message(role="user", content=_text(rng, characters)),
+            ),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=rng.randint((tokens + 1) // 2, tokens + tokens // 2),
+            seed=rng.getrandbits(31),
+            ignore_eos=True,
+        )
+        for number in range(count)
+    )
+
+
+def _text(rng: random.Random, characters: int) -> str:
+    words: list[str] = []
+    length = -1
+    while length < characters:
+        word = "".join(rng.choices(_SYLLABLES, k=rng.randint(1, 4)))
+        words.append(word)
+        length += 1 + len(word)
+    return " ".join(words)[:characters]
+
+
+# Evicts files from the page cache, so that a start reads them from disk.
+
+
+_ASK = """\
+import sysconfig
+print(*{sysconfig.get_path(name) for name in ("purelib", "platlib")}, sep="\\n")
+"""
+
+
+def forget(folders: Iterable[Path]) -> None:
+    """Evict all files below folders from the page cache.
+
+    Files that another process has mapped, or that cannot be read, stay in memory.
+    """
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    _forget(os.path.join(place, name))  # noqa: PTH118 (some ten thousand files)
+
+
+def packages(python: Sequence[str]) -> list[Path]:
+    """Return the package folders of an interpreter; empty if it does not report them."""
+    done = subprocess.run([*python, "-c", _ASK], capture_output=True, text=True, check=False)
+    return [path for path in map(Path, done.stdout.splitlines()) if path.is_dir()]
+
+
+def _forget(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        with contextlib.suppress(OSError):
+            os.fdatasync(descriptor)  # unwritten pages would stay in memory
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
 
 _MODULE = "hpcscientist.bench.serving.first"
 
@@ -92,7 +176,7 @@ def main() -> int:
     ground = Ground(given.root, given.model, given.site, lambda text: _say("told", text))
     try:
         with whole(ground, given.settings) as ours:
-            ours.run(prompts.draw("first", 1, 1, 1, given.settings.ideation), 1)
+            ours.run(draw("first", 1, 1, 1, given.settings.ideation), 1)
             _say("first", repr(time.time()))
     except HpcsciError as error:
         _say("told", str(error))

@@ -3,21 +3,189 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import statistics
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcscientist.bench.figure import Figure
-from hpcscientist.bench.slurm import bare, driver, ours
+from hpcscientist.bench.figure import Call, Figure, Measured, measure
+from hpcscientist.bench.slurm import instant, ours
 from hpcscientist.bench.slurm.ground import Ground, marked
-from hpcscientist.errors import UsageError
+from hpcscientist.campaign.dispatcher import make_batch
+from hpcscientist.errors import SchedulerError, UsageError
+from hpcscientist.execution.backends.slurm import batches, submit
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.sweep import live_jobs
+from hpcscientist.execution.sandbox import container, host
+from hpcscientist.execution.sandbox.container import BEGUN
 from hpcscientist.ports import Tell
 from hpcscientist.records.site import Site
+from hpcscientist.records.trial import Isolation, TrialSpec
 from hpcscientist.results.compact import compact
+
+# Measures the driver's processor time and memory as the number of trials grows.
+#
+# Trials are scored as soon as their array task starts, so that only the driver is measured. All
+# of its work is real: journal, trial folders, arrays, squeue and sacct calls, reading result
+# files.
+
+
+GROWTH = 1.0  # relative to linear growth
+_DRIVER_DEADLINE_S = 1.0  # expected seconds of a trial: short, so that many share an array task
+_PACKED_FROM = 1000
+
+
+def driver_figures(root: Path, site: Site, sizes: Sequence[int]) -> list[Figure]:
+    """Drive each number of trials in its own process, below a folder that nodes see.
+
+    A thousand trials or more are packed; fewer get an array task each. Raises CalledProcessError if
+    one fails; the reason is on stderr.
+    """
+    taken = {}
+    for size in sizes:
+        with marked(site) as mark:
+            arguments = (str(root), mark, site.model_dump_json(), size)
+            taken[size] = measure({"": Call(drive, arguments)}, runs=1)[""]
+    return compare(taken)
+
+
+def drive(root: str, mark: str, site: str, trials: int) -> None:
+    """Drive trials to their end. `mark` is the campaign's id, `site` the profile as JSON."""
+    profile = Site.model_validate_json(site)
+    if trials < _PACKED_FROM:
+        slurm = profile.slurm.model_copy(update={"pack_s": 0.0})
+        profile = profile.model_copy(update={"slurm": slurm})
+    ground = Ground(Path(root) / f"driver-{trials}", mark, profile, seconds=0.0)
+    ground.prepare()
+    ours.run(ground, ground.specs(trials, _DRIVER_DEADLINE_S), module=instant.MODULE)
+
+
+def compare(taken: Mapping[int, Measured]) -> list[Figure]:
+    """Return the figures of each number of trials, compared with linear growth from the previous
+    one.
+    """
+    cpu = {size: measured.cpu_s[0] for size, measured in taken.items()}
+    memory = {size: measured.peak_mb[0] for size, measured in taken.items()}
+    return [*_growth("CPU time", "s", cpu), *_growth("peak memory", "MiB", memory)]
+
+
+def _growth(name: str, unit: str, values: Mapping[int, float]) -> Iterator[Figure]:
+    before: tuple[int, float] | None = None
+    for size, value in values.items():
+        figure = Figure(f"driver's {name}, {size} trials", value, unit, None, None, None, 0.0, 1)
+        yield figure if before is None else _beside(figure, size, *before)
+        before = size, value
+
+
+def _beside(figure: Figure, size: int, smaller: int, value: float) -> Figure:
+    linear = value * size / smaller
+    return replace(
+        figure,
+        compared_with=f"linear growth from {smaller} trials: {linear:.4g} {figure.unit}",
+        ratio=figure.value / linear,
+        target=GROWTH,
+    )
+
+
+# Runs a bare `sbatch --array` of the same commands, with which trials are compared.
+#
+# Each array task runs the exact container command of a trial and nothing else: no worker, no
+# limits, no scoring. It requests the same resources from Slurm, and may write to the same
+# places.
+
+
+_TASK = "@TASK@"
+_LOOK_S, _ASK_S = 0.05, 15.0
+
+
+def run(ground: Ground, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float) -> float:
+    """Run one array task per trial; return the seconds from before `sbatch` to the end of the last.
+
+    Raises SchedulerError if one fails, or if they have not ended within `limit_s`.
+    """
+    make_places(ground, len(specs))
+    path = ground.root / "bare.sh"
+    begin = time.perf_counter()
+    path.write_text(script(ground, specs, command(ground, specs[0])))
+    slurm.run("sbatch", str(path))
+    done, asked, is_over = _done(ground), begin, False
+    while len(os.listdir(done)) < len(specs):  # noqa: PTH208 (speed)
+        now = time.perf_counter()
+        if is_over or now - begin > limit_s:
+            raise SchedulerError(_said(ground, len(specs)))
+        if now - asked > _ASK_S:
+            asked, is_over = now, not live_jobs(slurm, ground.campaign_id)
+        time.sleep(_LOOK_S)
+    seconds = time.perf_counter() - begin
+    if any(file.read_text().strip() != "0" for file in done.iterdir()):
+        raise SchedulerError(_said(ground, len(specs)))
+    return seconds
+
+
+def _said(ground: Ground, count: int) -> str:
+    """Return a message about an array that failed."""
+    good = [file for file in _done(ground).iterdir() if file.read_text().strip() == "0"]
+    logs = (file.read_text(errors="replace") for file in sorted(ground.root.glob("*.out")))
+    lines = [line for log in logs for line in log.splitlines() if line and BEGUN not in line]
+    return (
+        f"{count - len(good)} of {count} tasks of the bare array did not end well: "
+        f"{lines[-1] if lines else 'they said nothing'}; is {ground.root.parent} on a file system "
+        "that nodes share? `hpcsci doctor` says what is lacking"
+    )
+
+
+def script(ground: Ground, specs: Sequence[TrialSpec], command: Sequence[str]) -> str:
+    """Return the array's script; `@TASK@` in `command` is the task's number."""
+    tasks = [[spec] for spec in specs]
+    batch = batches.record_of(ground.campaign_id, ground.run.trials, make_batch(tasks), time.time())
+    stamp = [str(_done(ground) / _TASK)]
+    line = f"{shell(command)}; echo $? >{shell(stamp)}"
+    return submit.array_script(ground.site, batch, ground.root, line)
+
+
+def shell(command: Sequence[str]) -> str:
+    """Return a command as a shell line in which `@TASK@` is the task's number."""
+    return re.sub(_TASK, "'\"$SLURM_ARRAY_TASK_ID\"'", " ".join(map(_quoted, command)))
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\"'\"'") + "'" if _TASK in word else shlex.quote(word)
+
+
+def command(ground: Ground, spec: TrialSpec, number: str = _TASK) -> list[str]:
+    """Return a trial's own command, in the folder with this number."""
+    here = place(ground, number)
+    out, work = here / "out", here / "work"
+    if spec.isolation is Isolation.NONE:
+        values = host.settings(spec, str(work))
+        given = (f"{name}={value}" for name, value in sorted(values.items()))
+        return ["env", *given, *host.command(spec, ground.code, out)]
+    places = container.Places(str(ground.image), ground.code, ground.data, out, work)
+    return container.apptainer_command(spec, places, {}, is_root=os.geteuid() == 0)
+
+
+def make_places(ground: Ground, count: int) -> None:
+    """Create the folders that a trial's worker would create, before the clock starts."""
+    _done(ground).mkdir()
+    for number in range(count):
+        for name in ("out", "work"):
+            (place(ground, str(number)) / name).mkdir(parents=True)
+    if os.geteuid() == 0 and ground.image is not None:
+        container.hand_over((ground.root / "bare",))
+
+
+def place(ground: Ground, number: str) -> Path:
+    """Return one of the folders that `make_places` creates."""
+    return ground.root / "bare" / number
+
+
+def _done(ground: Ground) -> Path:
+    return ground.root / "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +248,7 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
                 found += measure_sweep(options, root / part, sweep, tell)
             else:
                 tell(f"the driver, at {', '.join(map(str, options.sizes))} trials")
-                found += driver.figures(root, options.site, sorted(options.sizes))
+                found += driver_figures(root, options.site, sorted(options.sizes))
     return found
 
 
@@ -133,7 +301,7 @@ def _bare(options: Options, root: Path, sweep: Sweep) -> float:
     slurm, limit_s = Slurm.of(options.site), sweep.trials * sweep.seconds + _PATIENCE_S
     for name, count in (("first", 1), ("all", sweep.trials)):
         with _ground(options, root / name, sweep.seconds) as ground:
-            seconds = bare.run(ground, ground.specs(count, _DEADLINE_S), slurm, limit_s)
+            seconds = run(ground, ground.specs(count, _DEADLINE_S), slurm, limit_s)
     return seconds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.authoring import attempts, learning_curves
+from hpcscientist.authoring import attempts, run_reading
 from hpcscientist.campaign.integrity import Integrity, make_way
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import RunDirectoryError
@@ -70,10 +70,8 @@ class AttemptStore:
         # Follow no link: it could expose a file that the candidate may not show.
         if not path.is_file() or path.is_symlink():
             return ""
-        end = read_tail(path, learning_curves.TAIL)
-        return (
-            end if path.stat().st_size <= learning_curves.TAIL else f"{learning_curves.CUT}\n{end}"
-        )
+        end = read_tail(path, run_reading.TAIL)
+        return end if path.stat().st_size <= run_reading.TAIL else f"{run_reading.CUT}\n{end}"
 
     def keep(
         self, idea_id: str, number: int, draft: Draft, parent: int, kind: AttemptKind

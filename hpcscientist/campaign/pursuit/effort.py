@@ -14,7 +14,7 @@ from statistics import fmean
 from hpcscientist.campaign.specs import SpecFactory, trial_seeds
 from hpcscientist.conduct.strategy.steps import Climb, Seeds
 from hpcscientist.config.settings import Settings
-from hpcscientist.feedback import online
+from hpcscientist.feedback import statistics
 from hpcscientist.feedback.decision import Rule
 from hpcscientist.feedback.effort import Decision, Schedule, climb, decide, promote, schedule_of
 from hpcscientist.history.journal import Journal
@@ -128,7 +128,7 @@ def strictest(settings: Settings, number: int) -> float:
     """Return the strictest level that an idea's p-value may be compared with, by idea number."""
     q = settings.loop.q
     if Rule.of(settings.loop, settings.rounds).control == "online":
-        return online.least_level(number, q)
+        return statistics.least_level(number, q)
     return q / settings.ideas  # Benjamini-Hochberg rejects what Bonferroni would
 
 

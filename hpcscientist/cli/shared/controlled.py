@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.shared.options import run_directory
+from hpcscientist.cli.shared.options import run_directory, unwind_on
 from hpcscientist.cli.shared.progress import Progress
-from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
 from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files.rundir import RunPaths

@@ -33,7 +33,7 @@ from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.estimate import seeds_said
 from hpcscientist.models.serving.lease import is_over, plane_state
 from hpcscientist.models.serving.order import ServingPaths
-from hpcscientist.papers import lacking
+from hpcscientist.papers.typesetting import engine
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import (
     DriverStarted,
@@ -248,7 +248,7 @@ def header(checked: LaunchPlan) -> None:
         "bank": earlier.statement(checked.earlier),
         "nodes": costs.not_asked_for(checked),
         "idle": costs.idle(checked),
-        "papers": lacking.statement(),
+        "papers": engine.statement(),
         "run dir": str(checked.run_dir),
     }
     more = [*(("served", line) for line in checked.layout), *(("note", n) for n in place.notes)]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from hpcscientist.doctor.compute.folder import DoctorFolder
-from hpcscientist.doctor.compute.records import NodeReport
+from hpcscientist.doctor.compute.records import DoctorFolder, NodeReport
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm import submit
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord

@@ -15,13 +15,12 @@ from pathlib import Path
 import psutil
 
 from hpcscientist import __version__
-from hpcscientist.doctor.compute.folder import DoctorFolder
-from hpcscientist.doctor.compute.records import NodeReport, Place, Request, Scratch
+from hpcscientist.doctor.compute.records import DoctorFolder, NodeReport, Place, Request, Scratch
 from hpcscientist.doctor.rehearse import rehearse
 from hpcscientist.doctor.storage import file_system
 from hpcscientist.execution.sandbox.host import HostUnfit, scratch_base
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.models.serving.fitting.gpus import parse_memory
+from hpcscientist.models.serving.fitting.memory import parse_memory
 from hpcscientist.records.site import Host
 
 _ASK_S = 20.0

@@ -27,7 +27,7 @@ from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.process_backend import ProcessBackend
 from hpcscientist.execution.backends.slots import Slots
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import NO_SPACE, read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
@@ -359,7 +359,7 @@ class StepsBackend(ProcessBackend):
     def _command(
         self, trial: TrialSpec, folder: Path, node: str, gpus: tuple[int, ...]
     ) -> list[str]:
-        name = naming.job_name(self._campaign_id, trial.trial_id)
+        name = commands.job_name(self._campaign_id, trial.trial_id)
         root = self._paths.trial(trial.trial_id).root.absolute()
         before = shown(gpus, self._allocation.gpus.held)
         line = worker_line(self._site, self._module, root, trial.run, folder, before)

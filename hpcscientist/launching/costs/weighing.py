@@ -14,8 +14,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ReplyError
 from hpcscientist.feedback.summary import CHARACTERS_A_TOKEN
 from hpcscientist.models.answers import estimate_tokens
-from hpcscientist.models.sample import PART_SIZE, SUMMARY_SIZE, TITLE_SIZE, Sample, filler
-from hpcscientist.models.stage import Means
+from hpcscientist.models.stage import PART_SIZE, SUMMARY_SIZE, TITLE_SIZE, Means, Sample, filler
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of

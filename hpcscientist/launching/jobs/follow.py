@@ -21,8 +21,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.drive import Observer
-from hpcscientist.launching.jobs.dispatch import dispatch, open_slurm
-from hpcscientist.launching.jobs.standing import describe, in_order
+from hpcscientist.launching.jobs.dispatch import describe, dispatch, in_order, open_slurm
 from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.lease import PlaneNews
 from hpcscientist.models.serving.order import ServingPaths

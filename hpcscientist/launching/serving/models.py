@@ -23,8 +23,7 @@ from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.fitting.layout import Layout, Machine, thinking
 from hpcscientist.models.serving.fitting.layout import requests_at_once as requests
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
-from hpcscientist.models.serving.plane import Launcher, Plane
-from hpcscientist.models.serving.steps import SlurmSteps
+from hpcscientist.models.serving.plane import Launcher, Plane, SlurmSteps
 from hpcscientist.ports import Tell
 from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site

@@ -17,11 +17,10 @@ from hpcscientist.errors import ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.models.serving.fitting.drafting import Allocation
-from hpcscientist.models.serving.fitting.gpus import GpuMemory, memory_by_name, parse_gres
 from hpcscientist.models.serving.fitting.layout import Machine
+from hpcscientist.models.serving.fitting.memory import GpuMemory, memory_by_name, parse_gres
 from hpcscientist.models.serving.nodes.node import LOOPBACK, own_address
-from hpcscientist.models.serving.plane import Launcher
-from hpcscientist.models.serving.steps import LocalSteps, SlurmSteps
+from hpcscientist.models.serving.plane import Launcher, LocalSteps, SlurmSteps
 from hpcscientist.records.site import Site
 from hpcscientist.system import gpus
 

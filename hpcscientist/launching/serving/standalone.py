@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
+import shlex
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,17 +22,27 @@ from hpcscientist.errors import (
     CampaignBusy,
     PlaneLost,
     RunDirectoryError,
+    SchedulerError,
+    SchedulerSilent,
+    ServingError,
     UsageError,
 )
+from hpcscientist.execution.backends.slurm import commands, controller_job, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.files.atomic import write_atomic
+from hpcscientist.execution.backends.slurm.controller_job import ServingJob
+from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
+from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
+from hpcscientist.files.atomic import read_tail, write_atomic
+from hpcscientist.files.text import one_line
 from hpcscientist.history.lock import DriverLock, read_holder
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting.drafting import Allocation
+from hpcscientist.models.serving.lease import PlaneNews
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
+from hpcscientist.models.serving.plane import read_endpoint
 from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
@@ -201,3 +215,193 @@ def allocation_of(site: Site, job_id: str, node: str) -> Allocation:
 def _own_name() -> str:
     name = socket.getfqdn()
     return socket.gethostname() if name.startswith("localhost") else name
+
+
+# Serves models in a Slurm job, from a login node: submits the job, follows it, and ends it.
+
+
+POLL_S = 1.0
+# The first pause between two questions to Slurm, and the longest.
+ASK_FIRST_S, ASK_S = 5.0, 30.0
+# Before an empty queue is trusted: files may appear later than the queue's news.
+SETTLE_S = 3.0
+# Time for a running job to end its nodes' processes, their folders and their shared memory.
+END_S = 150.0
+_LOG_BYTES = 2000
+
+
+def job_of(paths: ServingPaths, request: Request, nodes: int) -> ServingJob:
+    """Return the job that serves a request."""
+    site = request.site
+    return ServingJob(
+        owner=request.owner,
+        folder=paths.root,
+        log=paths.job_log("%j"),
+        nodes=nodes,
+        site=site,
+        python=site.slurm.python or shlex.quote(sys.executable),
+    )
+
+
+def require_slurm(nodes: int) -> None:
+    """Raise UsageError if no job can be submitted from this machine."""
+    if not Slurm.is_there():
+        raise UsageError(
+            f"--nodes {nodes}: there is no sbatch on PATH; load your site's Slurm module, or leave "
+            "--nodes out to serve on this machine"
+        )
+
+
+def require_none(slurm: Slurm, former: Request) -> None:
+    """Raise UsageError if a job already serves, or waits to serve, from the same folder.
+
+    Raises SchedulerError if Slurm does not answer.
+    """
+    row = controller_job.find(slurm, former.owner)
+    if row is not None:
+        raise UsageError(
+            f"job {row.job_id} serves from this folder, or will; end it with "
+            f"`{slurm.hint(f'scancel {row.job_id}')}`, or give another --dir"
+        )
+
+
+def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
+    """End the request's job and wait until it is gone. Raises SchedulerSilent.
+
+    A running job gets a signal first and ends in order: `scancel` would kill its steps outright.
+    """
+    try:
+        _ask_to_end(slurm, request.owner)
+        sweep.sweep_jobs(slurm, request.owner)
+    except SchedulerSilent as error:
+        name = commands.job_name(request.owner, commands.SERVE)
+        raise SchedulerSilent(
+            f"the job may still run ({error}); once Slurm answers, run "
+            f"`{slurm.hint(f'scancel --name={name}')}`"
+        ) from error
+    paths.endpoint.unlink(missing_ok=True)
+
+
+def _ask_to_end(slurm: Slurm, owner: str) -> None:
+    with contextlib.suppress(SchedulerError):  # the sweep then cancels the job
+        until = time.monotonic() + END_S
+        row = controller_job.find(slurm, owner)
+        if row is None or row.phase is not Phase.RUNNING:
+            return
+        controller_job.stop(slurm, row.job_id)
+        while controller_job.find(slurm, owner) is not None and time.monotonic() < until:
+            time.sleep(ASK_FIRST_S)
+
+
+@dataclass
+class Follower:
+    """A follower of a job that serves models; `tell` gets its news, each once."""
+
+    slurm: Slurm
+    paths: ServingPaths
+    request: Request
+    job_id: str
+    tell: Tell
+    wait: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _plane: PlaneNews = field(init=False)
+    _is_running: bool = False
+    _said: dict[str, str] = field(default_factory=dict)
+    _every: float = ASK_FIRST_S
+    _next: float = 0.0
+    _empty: int = 0
+
+    def __post_init__(self) -> None:
+        self._plane = PlaneNews(self.paths, self.clock)
+
+    def until_ready(self) -> Endpoint:
+        """Wait until models answer; return their endpoint. Raises ServingError if the job ended."""
+        while (endpoint := read_endpoint(self.paths)) is None:
+            self._look()
+            self.wait(POLL_S)
+        return endpoint
+
+    def until_gone(self) -> None:
+        """Wait for the job's end, and raise ServingError: nobody here asked the job to end."""
+        while True:
+            self._look()
+            self.wait(POLL_S)
+
+    def _look(self) -> None:
+        """Report news of the plane and of the queue. Raises ServingError if the job ended."""
+        self._tell("plane", self._plane.look(is_running=self._is_running))
+        if self.clock() < self._next:
+            return
+        try:
+            row = controller_job.find(self.slurm, self.request.owner)
+        except SchedulerError as error:
+            self._tell("silence", f"Slurm does not answer ({error}); still following")
+            self._next = self.clock() + ASK_S
+            return
+        self._said.pop("silence", None)
+        self._is_running = row is not None and row.phase is Phase.RUNNING
+        self._empty = 0 if row else self._empty + 1
+        self._every = min(ASK_S, self._every * 1.5)
+        self._next = self.clock() + (self._every if row else SETTLE_S)
+        self._tell("queue", describe(row) if row else "")
+        if self._empty >= 2:
+            self.paths.endpoint.unlink(missing_ok=True)  # a killed job leaves it behind
+            raise ServingError(self._why())
+
+    def _tell(self, about: str, text: str) -> None:
+        if text and text != self._said.get(about):
+            self.tell(text)
+            self._said[about] = text
+
+    def _why(self) -> str:
+        log = self.paths.job_log(self.job_id)
+        printed = read_tail(log, _LOG_BYTES).strip().splitlines()
+        nothing = "it printed nothing" if log.exists() else "it left no log; can nodes see it?"
+        last = one_line(printed[-1]) if printed else nothing
+        return f"job {self.job_id} has ended: {last.removeprefix('hpcsci: ')}; see {log}"
+
+
+def describe(row: QueueRow) -> str:
+    """Return the job's state in the queue in words."""
+    if row.phase is Phase.RUNNING:
+        return f"job {row.job_id} runs" + (f" on {row.node}" if row.node else "")
+    reason = "" if row.reason in ("", "None", "(null)") else f", reason {row.reason}"
+    never = "; it will not start by itself" if can_never_run(row.reason, row.partition) else ""
+    return f"job {row.job_id} is queued{reason}{never}"
+
+
+# What `hpcsci serve` prints: how to reach and use the endpoint of a plane.
+
+
+def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id: str) -> list[str]:
+    """Return lines that show how to reach and use the endpoint; none contains the key.
+
+    `login` is the machine where `hpcsci serve` was called.
+    """
+    name = endpoint.models[0]
+    key = shlex.quote(str(paths.key))
+    body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Hello"}]})
+    tunnels = [f"tunnel:   {tunnel(endpoint, user)}"]
+    if job_id:
+        tunnels += [
+            f"          from elsewhere: {tunnel(endpoint, user, login)}",
+            f"          ({login}: use the name that you log in to; the key is there too)",
+        ]
+    return [
+        f"models:   {', '.join(endpoint.models)}",
+        f"endpoint: {endpoint.url}, on {', '.join(endpoint.nodes)}",
+        f"key:      in {paths.key}",
+        *tunnels,
+        f"ask it:   curl -sS {endpoint.url}/chat/completions "
+        f"-H @<(printf 'Authorization: Bearer '; cat {key}) "
+        f"-H 'Content-Type: application/json' -d {shlex.quote(body)} --noproxy 127.0.0.1",
+        f"use it:   HPCSCI_API_KEY=$(cat {key}) hpcsci launch "
+        f"--model {shlex.quote(f'{endpoint.url}#{name}')}",
+    ]
+
+
+def tunnel(endpoint: Endpoint, user: str, login: str = "") -> str:
+    """Return the ssh command that forwards the endpoint to the user's own machine."""
+    port = endpoint.url.rsplit(":", 1)[1].partition("/")[0]
+    jump = f"-J {user}@{login} " if login else ""
+    return f"ssh -N {jump}-L {port}:127.0.0.1:{port} {shlex.quote(user)}@{endpoint.head}"

@@ -17,7 +17,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.serving import colocated_trials
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.launching.sites.site import Home
-from hpcscientist.models.serving.fitting.gpus import memory_by_name
+from hpcscientist.models.serving.fitting.memory import memory_by_name
 from hpcscientist.ports import Backend
 from hpcscientist.recipe.schema import RecipeSpec, Resources
 from hpcscientist.records.site import BackendKind, Site, SlurmSite

@@ -14,7 +14,6 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.literature.library import ledger as ledgers
 from hpcscientist.literature.library import schema
-from hpcscientist.literature.library.folder import prepare
 from hpcscientist.literature.library.indexing import Index, Progress, Step
 from hpcscientist.literature.library.ledger import (
     UNKNOWN,
@@ -41,6 +40,7 @@ from hpcscientist.literature.library.processes.forks import Forks
 from hpcscientist.literature.library.processes.pool import Limits, Lost, Pool, read_here
 from hpcscientist.literature.library.publish import publish, sweep, write_skipped
 from hpcscientist.literature.library.sameness import join
+from hpcscientist.literature.library.store import prepare
 from hpcscientist.literature.library.worklist import Listed, Worklist, make_worklist, reader_of
 from hpcscientist.literature.sources import base, detect
 from hpcscientist.literature.sources.base import Source

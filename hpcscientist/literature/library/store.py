@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,10 +11,10 @@ import numpy as np
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.library import schema
-from hpcscientist.literature.library.folder import begun
 from hpcscientist.literature.library.keys import key, plain_id
 from hpcscientist.literature.library.ledger import Part
 from hpcscientist.literature.library.parts import (
+    FORMAT,
     Contents,
     Placed,
     Positions,
@@ -23,10 +24,86 @@ from hpcscientist.literature.library.parts import (
     damaged,
     distinct,
     read_contents,
+    refuse_newer,
 )
-from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.literature.library.paths import LibraryPaths, make_folder, write_file
 from hpcscientist.literature.library.publish import IDS, SHOWN
+from hpcscientist.literature.library.schema import VERSION
 from hpcscientist.records.literature import Paper, Symbol
+
+# Makes the folder of a library, or checks that an existing folder is one.
+
+
+def prepare(paths: LibraryPaths) -> Contents | None:
+    """Make the folder of a library if needed; return the contents of the library in it.
+
+    Raises LibraryError if it cannot be written, and like `check`.
+    """
+    contents = check(paths)
+    for folder in (paths.root, paths.sources, paths.papers, paths.symbols):
+        make_folder(folder)
+    if not paths.mark.exists():
+        mark = {"format": FORMAT, "schema_version": VERSION}
+        write_file(paths.mark, (json.dumps(mark) + "\n").encode())
+    return contents
+
+
+def check(paths: LibraryPaths) -> Contents | None:
+    """Return the contents of the library in a folder; None for a new one. Changes nothing.
+
+    Raises LibraryError if the folder has other files, or a library that is damaged or of a newer
+    version.
+    """
+    root = paths.root
+    if root.exists() and not root.is_dir():
+        raise LibraryError(f"{root}: is a file: --out has to be a folder, new or of a library")
+    if paths.mark.exists():
+        _check_mark(paths)
+        return read_contents(paths)
+    if root.exists() and any(_foreign(paths)):
+        raise LibraryError(
+            f"{root}: holds other things and no library: give --out a new or empty folder"
+        )
+    return None
+
+
+def begun(paths: LibraryPaths) -> bool:
+    """Return whether a build has begun in a folder."""
+    return paths.mark.exists()
+
+
+def _foreign(paths: LibraryPaths) -> list[Path]:
+    """Return files that cannot be left from a build that was killed right after its start."""
+    root = paths.root
+    try:
+        found = list(root.iterdir())
+        return [
+            p
+            for p in found
+            if p != paths.fetched  # it may come before the library
+            and (p.name not in ("sources", "papers", "symbols") or any(_inside(p)))
+        ]
+    except OSError as error:
+        raise LibraryError(
+            f"{root}: cannot be read: {error.strerror}; give another --out"
+        ) from error
+
+
+def _inside(folder: Path) -> list[Path]:
+    return [p for p in folder.iterdir() if not p.name.startswith(".format.json.")]
+
+
+def _check_mark(paths: LibraryPaths) -> None:
+    try:
+        mark = json.loads(paths.mark.read_bytes())
+        refuse_newer(paths, mark.get("schema_version"))
+    except OSError as error:
+        raise LibraryError(f"{paths.mark}: cannot be read: {error.strerror}") from error
+    except (ValueError, AttributeError) as error:
+        raise LibraryError(
+            f"{paths.mark}: damaged: remove {paths.root} and build it again"
+        ) from error
+
 
 R = TypeVar("R")
 

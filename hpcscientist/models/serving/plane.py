@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -11,18 +12,85 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.files.atomic import read_tail, write_atomic, write_text
 from hpcscientist.files.text import one_line
-from hpcscientist.models.serving import ports, secrets
+from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.checking import interpreter
-from hpcscientist.models.serving.checking.image import Image, seen
+from hpcscientist.models.serving.checking.interpreter import Image, seen
 from hpcscientist.models.serving.lease import Beat
 from hpcscientist.models.serving.nodes import node as agent
-from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
-from hpcscientist.models.serving.steps import Steps
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths, port_block
 from hpcscientist.ports import Tell
+
+# Starts a plane's processes on its nodes: as steps of a Slurm allocation, or on this machine.
+
+
+class Steps(Protocol):
+    """Starts a command on a node and appends its output to a log.
+
+    Obligations: the returned process lasts as long as the command runs on its node, and terminating
+    it ends the command.
+    """
+
+    def start(self, node: str, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+        """Start a command. Raises OSError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSteps:
+    """Runs every node's command on this machine."""
+
+    def start(self, node: str, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+        """Start a command here, in its own session, so that Ctrl-C does not reach it.
+
+        The driver ends it.
+        """
+        return _start(command, log, dict(os.environ))
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSteps:
+    """Steps of a job. `cpus` is what each gets of its node; `gres` are the GPUs, "" for none."""
+
+    job_id: str
+    cpus: int
+    gres: str = ""
+
+    def start(self, node: str, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+        """Start a step of one task on a node."""
+        return _start([*self.srun(node), *command], log, dict(os.environ))
+
+    def srun(self, node: str) -> list[str]:
+        """Return the beginning of the command line.
+
+        Steps overlap: the driver's own batch step runs on the head's node, and trials may run as
+        steps too. `--mem=0` means all memory that the job has on a node.
+        """
+        gres = [f"--gres={self.gres}"] if self.gres else []
+        return [
+            *("srun", f"--jobid={self.job_id}", "--overlap", "--nodes=1", "--ntasks=1"),
+            *(f"--nodelist={node}", f"--cpus-per-task={self.cpus}", "--mem=0", *gres),
+            *("--cpu-bind=none", "--kill-on-bad-exit=1", "--unbuffered", "--export=ALL"),
+            *("--job-name=model-plane", "--input=none", "--quit-on-interrupt"),
+        ]
+
+
+def _start(command: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
 
 _POLL_S = 0.5
 _SILENCE_S = 30.0  # after which the state of a start is reported again
@@ -175,7 +243,7 @@ class Plane:
         self._paths.endpoint.unlink(missing_ok=True)
         count = len(self._order.nodes)
         write_text(self._paths.state, f"starting Ray on {count} node{'s' * (count > 1)}\n")
-        given = ports.block(self._number, attempt)
+        given = port_block(self._number, attempt)
         # Each attempt has its own nonce: a stop file of the last attempt must not end this one.
         nonce = f"{self._order.nonce.partition('-')[0]}-{attempt}"
         self._order = self._order.model_copy(update={"ports": given, "nonce": nonce})

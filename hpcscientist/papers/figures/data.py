@@ -15,7 +15,7 @@ from typing import Final
 
 from scipy import stats
 
-from hpcscientist.authoring.learning_curves import series_of
+from hpcscientist.authoring.run_reading import series_of
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal

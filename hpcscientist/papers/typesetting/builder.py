@@ -17,16 +17,14 @@ from typing import Final
 
 from hpcscientist.files.atomic import write_atomic, write_json, write_text
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.papers.lacking import can_preview, missing
 from hpcscientist.papers.typesetting import engine, html, latex, preview
 from hpcscientist.papers.typesetting import pdf as gate
-from hpcscientist.papers.typesetting.assemble import PAPER, RUN, Records, assemble
 from hpcscientist.papers.typesetting.bibliography import bibtex
-from hpcscientist.papers.typesetting.document import Document, Drawn
-from hpcscientist.papers.typesetting.engine import Typeset
+from hpcscientist.papers.typesetting.document import PAPER, RUN, Document, Drawn, Records, assemble
+from hpcscientist.papers.typesetting.engine import Typeset, can_preview, missing
 from hpcscientist.papers.typesetting.escape import lacking as lacking_letters
 from hpcscientist.papers.typesetting.latex import place_of
-from hpcscientist.papers.venues.venue import Venue
+from hpcscientist.papers.venue import Venue
 from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place, lines
 
 # Messages of the engine, as defects of the paragraphs that caused them.

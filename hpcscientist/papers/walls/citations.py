@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hpcscientist.papers.walls.finding import Found
+from hpcscientist.papers.walls.finding import Found, words
 from hpcscientist.papers.walls.sentences import HOLE, Sentence
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Citation, DefectCode, Support
 

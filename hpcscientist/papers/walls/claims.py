@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcscientist.papers.walls.finding import Found
+from hpcscientist.papers.walls.finding import Found, words
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.sentences import Mention, Sentence
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import BASELINE, FactIdea, FactKind, FactSheet
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.manuscript import DefectCode

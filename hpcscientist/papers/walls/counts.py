@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcscientist.papers.walls.finding import Found, write
+from hpcscientist.papers.walls.finding import Found, words, write
 from hpcscientist.papers.walls.sentences import Sentence
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import Fact, FactKind, FactSheet, Statistic
 from hpcscientist.records.manuscript import DefectCode
 

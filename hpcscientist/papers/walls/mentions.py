@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+from hpcscientist.papers.walls.finding import stem, words
 from hpcscientist.papers.walls.sentences import HOLE, Finder, Mention, Sentence
-from hpcscientist.papers.walls.vocabulary import stem, words
 from hpcscientist.records.facts import (
     BASELINE,
     Fact,

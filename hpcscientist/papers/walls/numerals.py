@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.papers.walls.vocabulary import words
+from hpcscientist.papers.walls.finding import words
 
 _ONES = words(
     """

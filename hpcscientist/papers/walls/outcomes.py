@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hpcscientist.papers.walls.finding import Found
+from hpcscientist.papers.walls.finding import Found, words
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.sentences import Mention, Sentence
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import BASELINE, Fact, FactIdea, FactSheet, Statistic
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.manuscript import DefectCode

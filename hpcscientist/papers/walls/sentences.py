@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from hpcscientist.papers.formulas import BadFormula, Quantity, resolve
-from hpcscientist.papers.walls.vocabulary import words
+from hpcscientist.papers.walls.finding import words
 from hpcscientist.records.facts import FactSheet
 from hpcscientist.records.manuscript import Citation, FigureRef, Line, Number, Text, walk
 

@@ -25,7 +25,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.ports import Tell
 from hpcscientist.records.findings import Holding, Reproduction
-from hpcscientist.reproduction import folder
+from hpcscientist.reproduction import rerun
 from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.reproduce import reproduce
 
@@ -77,7 +77,7 @@ def _again(paths: RunPaths, idea_id: str, place: Path, wanted: Wanted) -> Reprod
     """Reproduce a claim in `place`/`idea_id`, or read what came of it before."""
     verdict, out = place / f"{idea_id}.json", place / idea_id
     # A command that was stopped in between has left the second alone.
-    for file in (verdict, out / folder.OUTCOME):
+    for file in (verdict, out / rerun.OUTCOME):
         known = kept(file, Reproduction, paths)
         if known is not None:
             return known

@@ -18,7 +18,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.ports import Tell
 from hpcscientist.records.findings import Holding, Reproduction
-from hpcscientist.reproduction import folder, recorded
+from hpcscientist.reproduction import claim_integrity, rerun
 from hpcscientist.reproduction.claim_integrity import examine
 from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.reproduce import reproduce
@@ -63,7 +63,7 @@ def _try(
             continue
         tell(f"{_name(paths, idea_id)}: reproducing it, tampered with: {kind}")
         if not problems:
-            found = kept(out / folder.OUTCOME, Reproduction, paths)
+            found = kept(out / rerun.OUTCOME, Reproduction, paths)
             found = found or reproduce(spoilt, idea_id, wanted, out, lambda text: None)
             caught, problems = found.outcome is Holding.NOT, found.reasons
         return Tampered(
@@ -95,7 +95,7 @@ def _spoil(paths: RunPaths, idea_id: str, kind: str, done: RunPaths) -> tuple[st
     partial = done.root.with_name("partial")
     _remove(partial)
     copied = copy_campaign(paths, partial)
-    whole = examine(recorded.read(copied, idea_id))
+    whole = examine(claim_integrity.read(copied, idea_id))
     if whole.problems or whole.claim is None:
         return tuple(f"before anything was changed: {text}" for text in whole.problems)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.serving import figures as serving
-from hpcscientist.bench.serving.options import ON_GPU
+from hpcscientist.bench.serving.figures import ON_GPU
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.ports import Tell
 from hpcscientist.records.site import ServingSite, Site

@@ -17,7 +17,7 @@ from hpcscientist.config.partitions import choose
 from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.change_queue import ChangeQueue
 from hpcscientist.execution.backends.slots import refuse_patterns
-from hpcscientist.execution.backends.slurm import clock
+from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
     BatchFolder,
@@ -31,7 +31,6 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
 from hpcscientist.execution.backends.slurm.submit import Sender
 from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
-from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
     Ledger,
@@ -41,6 +40,7 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
     live_batch,
 )
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
+from hpcscientist.execution.backends.slurm.watching.queue import Accounting
 from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
 from hpcscientist.execution.backends.slurm.watching.states import meaning
 from hpcscientist.files.atomic import NO_SPACE
@@ -90,7 +90,7 @@ class Learned:
     @property
     def most(self) -> int:
         """Return how many of our array tasks may be in the queue, as far as is known."""
-        return self._most if clock.now() < self._until else UNLIMITED
+        return self._most if commands.now() < self._until else UNLIMITED
 
     def accepted(self) -> None:
         """Note that Slurm accepted an array."""
@@ -103,7 +103,7 @@ class Learned:
 
     def refused(self, own: int, others: int, tasks: int) -> None:
         """Lower the limit: with `own` and `others` in the queue, `tasks` more were too many."""
-        self._most, self._until = max(1, (own + tasks) // 2), clock.now() + _LEARNED_S
+        self._most, self._until = max(1, (own + tasks) // 2), commands.now() + _LEARNED_S
         # Count refusals while this user has nothing in the queue: then only other users' jobs can
         # make room, or nothing ever will.
         self._refusals = 0 if own or others else self._refusals + 1
@@ -211,11 +211,11 @@ class SlurmBackend:
         """
         site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
         async with self._turn:
-            pause = self._not_before - clock.now()
-            if pause <= 0 and self._limits.are_due(site, clock.now()):
+            pause = self._not_before - commands.now()
+            if pause <= 0 and self._limits.are_due(site, commands.now()):
                 with self._listening():
-                    await asyncio.to_thread(self._limits.read, site, clock.now())
-                pause = self._not_before - clock.now()
+                    await asyncio.to_thread(self._limits.read, site, commands.now())
+                pause = self._not_before - commands.now()
             limits = self._limits.last(site)
             if pause > 0 or limits is None:
                 return _paused(max(pause, 0.0))
@@ -224,7 +224,7 @@ class SlurmBackend:
             found = room(limits, site, queue, slots, like)
         if found.room:
             return found
-        self._looked_for_room = clock.now()
+        self._looked_for_room = commands.now()
         self._wake.set()
         return _paused(_LIMIT_PAUSE_S)
 
@@ -238,7 +238,7 @@ class SlurmBackend:
         async with self._turn:
             answer = await self._submit(live, batch.avoid)
         if isinstance(answer, Accepted) and is_first:
-            self._backoff.begin(clock.now())
+            self._backoff.begin(commands.now())
         self._wake.set()
         return answer
 
@@ -345,7 +345,9 @@ class SlurmBackend:
         Reading the limits again also makes the next array smaller.
         """
         try:
-            limits = await asyncio.to_thread(self._limits.read, self._site_of(record), clock.now())
+            limits = await asyncio.to_thread(
+                self._limits.read, self._site_of(record), commands.now()
+            )
         except SchedulerError:
             return False
         return len(record.tasks) > min(limits.max_array, limits.max_submit)
@@ -378,8 +380,8 @@ class SlurmBackend:
         if self._stops:
             with self._listening():
                 await self._stops.carry_out()
-            self._backoff.hurry(clock.now(), _STOP_POLL_S)
-        if self._must_look() and clock.now() >= self._backoff.due:
+            self._backoff.hurry(commands.now(), _STOP_POLL_S)
+        if self._must_look() and commands.now() >= self._backoff.due:
             await self._round()
         if (answered := self._rounds.heed_accounting()) is not None:
             self._heed(answered)
@@ -392,7 +394,7 @@ class SlurmBackend:
         self._stepped = asyncio.Event()
 
     async def _round(self) -> None:
-        self._backoff.done(clock.now())
+        self._backoff.done(commands.now())
         said, known = self._site.slurm.accounting, self._limits.any()
         with self._listening():
             findings = await self._rounds.ask(known.accounting if known else said != "no")
@@ -439,33 +441,33 @@ class SlurmBackend:
             self._silent(error)
 
     def _silent(self, error: SchedulerSilent) -> None:
-        self._backoff.done(clock.now())
+        self._backoff.done(commands.now())
         self._hold(self._backoff.interval)
         self._told.tell(Held("silent", f"Slurm does not answer ({error}); it is asked again"))
 
     def _tell(self, change: Started | Ended) -> None:
         if isinstance(change, Ended):
-            self._not_before = min(self._not_before, clock.now())  # there may be room again
+            self._not_before = min(self._not_before, commands.now())  # there may be room again
         self._told.tell(change)
 
     def _hold(self, pause_s: float) -> None:
         """Submit nothing for `pause_s` seconds."""
-        self._not_before = max(self._not_before, clock.now() + pause_s)
+        self._not_before = max(self._not_before, commands.now() + pause_s)
 
     def _ease(self) -> None:
-        self._not_before = min(self._not_before, clock.now())
+        self._not_before = min(self._not_before, commands.now())
         self._told.tell(Freed())
 
     def _must_look(self) -> bool:
         """Return whether to look at the queue: we have tasks in it, or wait for room in it."""
-        lately = clock.now() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
+        lately = commands.now() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
         return bool(self._ledger.batches) or lately
 
     def _pause_s(self) -> float:
         """Return the seconds until the next step is due."""
         waits = [_IDLE_S]
         if self._must_look():
-            waits.append(self._backoff.due - clock.now())
+            waits.append(self._backoff.due - commands.now())
         if self._ledger.batches:
             waits.append(self._progress.pause_s())
         return max(0.02, min(waits))

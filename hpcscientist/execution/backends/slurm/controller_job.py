@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of, extra_of_controller, gpu_options, written
-from hpcscientist.execution.backends.slurm import naming, sweep
+from hpcscientist.execution.backends.slurm import commands, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.execution.backends.slurm.watching.states import Phase
@@ -66,7 +66,7 @@ def script(job: ControllerJob) -> str:
 
 def options(job: ControllerJob) -> list[str]:
     """Return the sbatch options of a controller, as in a script."""
-    mark = (job.campaign_id, naming.CONTROLLER)
+    mark = (job.campaign_id, commands.CONTROLLER)
     return own_options(job.site, mark, job.nodes, job.log, requeue=job.site.slurm.requeue)
 
 
@@ -84,8 +84,8 @@ def own_options(
     }[slurm.memory]
     listed = [
         f"--clusters={cluster}" if cluster else "",
-        f"--job-name={naming.job_name(*mark)}",
-        f"--comment={naming.comment(*mark)}",
+        f"--job-name={commands.job_name(*mark)}",
+        f"--comment={commands.comment(*mark)}",
         *(f"--{name}={value}" for name, value in named.items() if value),
         f"--nodes={nodes}",
         "--ntasks-per-node=1",
@@ -229,7 +229,7 @@ def serving_script(job: ServingJob) -> str:
     where = shlex.quote(str(job.folder))
     # -P: do not import modules from the folder it was submitted from.
     command = f"{job.python} -P -u -m {MODULE} serve --as-submitted --dir {where}"
-    mark = (job.owner, naming.SERVE)
+    mark = (job.owner, commands.SERVE)
     options = own_options(job.site, mark, job.nodes, job.log, requeue=False)
     lines = [
         "#!/bin/bash",

@@ -23,7 +23,7 @@ import submitit
 
 from hpcscientist.config.partitions import choose
 from hpcscientist.config.sbatch import cluster_of, extra_of_trials, gpu_options
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder, need_of
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.controller_job import setup_lines
@@ -108,8 +108,8 @@ def _executor(
     cluster = cluster_of(site)
     memory = batch.memory_mb + site.memory_margin_mb
     parameters: dict[str, Any] = {
-        "job_name": naming.job_name(batch.campaign_id, batch.batch_id),
-        "comment": naming.comment(batch.campaign_id, batch.batch_id),
+        "job_name": commands.job_name(batch.campaign_id, batch.batch_id),
+        "comment": commands.comment(batch.campaign_id, batch.batch_id),
         "time": batch.minutes,
         "cpus_per_task": batch.cpus,
         "ntasks_per_node": 1,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
 from hpcscientist.execution.backends.slurm.watching.states import Phase
@@ -24,8 +24,8 @@ def live_jobs(slurm: Slurm, campaign_id: str) -> list[QueueRow]:
 
 def controllers(rows: Iterable[QueueRow], campaign_id: str) -> list[QueueRow]:
     """Return the rows that are the campaign's controller jobs."""
-    wanted = naming.CONTROLLER
-    return [row for row in rows if naming.marked(campaign_id, row.name, row.comment) == wanted]
+    wanted = commands.CONTROLLER
+    return [row for row in rows if commands.marked(campaign_id, row.name, row.comment) == wanted]
 
 
 def cancel_jobs(slurm: Slurm, ids: Iterable[str]) -> None:

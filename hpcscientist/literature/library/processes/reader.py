@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import cache
 from multiprocessing.connection import Connection
 
-from hpcscientist.literature.library.processes.reader_process import Work
+from hpcscientist.literature.library.processes.pool import Work
 from hpcscientist.system.lean import without
 from hpcscientist.system.processes import PR_SET_PDEATHSIG, prctl
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings
-from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.fitting.layout import Layout, Machine, requests_at_once
 from hpcscientist.models.serving.nodes import spinning
-from hpcscientist.models.serving.order import Order, ServedModel
+from hpcscientist.models.serving.order import Order, ServedModel, port_block
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
 
@@ -73,7 +72,7 @@ def draft(
         root=str(root),
         nodes=allocation.nodes,
         head=allocation.address,
-        ports=ports.block(allocation.number),
+        ports=port_block(allocation.number),
         models=models,
         cpus=workers + _SPARE_CPUS,
         gpus=machine.gpus,

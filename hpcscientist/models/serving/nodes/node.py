@@ -24,11 +24,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.lease import Lease
 from hpcscientist.models.serving.nodes import leftovers, offline
 from hpcscientist.models.serving.nodes.caches import FOLDER
-from hpcscientist.models.serving.order import Order, ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths, hold_port, ports_taken
 from hpcscientist.system import gpus, processes
 
 MODULE = __name__ if __name__ != "__main__" else "hpcscientist.models.serving.nodes.node"
@@ -57,8 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     memory = leftovers.SharedMemory(brood.pids)
     folder: Path | None = None
     try:
-        held = ports.hold(order.ports.claim)
-        busy = ports.taken(_needed(order, role), {own, LOOPBACK})
+        held = hold_port(order.ports.claim)
+        busy = ports_taken(_needed(order, role), {own, LOOPBACK})
         if held is None or busy:
             print(f"ports taken on {socket.gethostname()}: {busy or 'the block'}", flush=True)
             return PORTS_TAKEN

@@ -25,7 +25,7 @@ from typing import Any
 from hpcscientist.errors import ServingError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.models.serving.nodes import supported
-from hpcscientist.models.serving.nodes.gate import Gate
+from hpcscientist.models.serving.nodes.offline import Gate
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.records.base import Record
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from hpcscientist.papers.formulas import signed_value
-from hpcscientist.papers.walls.finding import Found
+from hpcscientist.papers.walls.finding import Found, words
 from hpcscientist.papers.walls.scopes.told import Reading, Told
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import Fact, FactKind, Op, Statistic
 from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Direction

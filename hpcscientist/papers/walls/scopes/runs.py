@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hpcscientist.papers.walls.finding import Found, write
+from hpcscientist.papers.walls.finding import Found, stem, words, write
 from hpcscientist.papers.walls.mentions import setting_name
 from hpcscientist.papers.walls.scopes.directions import COSTS
 from hpcscientist.papers.walls.scopes.told import Told
 from hpcscientist.papers.walls.sentences import Mention, Sentence, Token, bind
-from hpcscientist.papers.walls.vocabulary import stem, words
 from hpcscientist.records.facts import BASELINE, Fact, FactKind
 from hpcscientist.records.manuscript import DefectCode
 

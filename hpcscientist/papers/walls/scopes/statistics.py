@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcscientist.papers.formulas import PERCENT
-from hpcscientist.papers.walls.finding import Found, same_but, write
+from hpcscientist.papers.walls.finding import Found, same_but, words, write
 from hpcscientist.papers.walls.mentions import Level
 from hpcscientist.papers.walls.scopes.directions import BETTER, COSTS, DOWN, UP, WORSE
 from hpcscientist.papers.walls.scopes.told import Told
 from hpcscientist.papers.walls.sentences import Mention, bind
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import Statistic
 from hpcscientist.records.manuscript import DefectCode
 

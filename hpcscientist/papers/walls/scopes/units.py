@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from hpcscientist.papers.formulas import PERCENT, POINTS
-from hpcscientist.papers.walls.finding import Found
+from hpcscientist.papers.walls.finding import Found, words
 from hpcscientist.papers.walls.mentions import Level
 from hpcscientist.papers.walls.scopes.told import Told
-from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import FactKind, Op, Statistic
 from hpcscientist.records.manuscript import DefectCode
 

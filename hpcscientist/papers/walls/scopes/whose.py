@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hpcscientist.papers.walls.finding import Found, same_but, write
+from hpcscientist.papers.walls.finding import Found, same_but, stem, words, write
 from hpcscientist.papers.walls.mentions import Level
 from hpcscientist.papers.walls.scopes.told import Told
 from hpcscientist.papers.walls.sentences import Mention, Sentence, bind
-from hpcscientist.papers.walls.vocabulary import stem, words
 from hpcscientist.records.facts import BASELINE, FactKind, Statistic
 from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Split

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Prompt
 from hpcscientist.models.role_client import Call, RoleClient
-from hpcscientist.models.sample import Sample
-from hpcscientist.models.stage import Calls, Expected, Kind, Means, VettingStage
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Sample, VettingStage
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.model_calls import Message

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import presence
-from hpcscientist.execution.backends.slurm import clock
+from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
@@ -40,14 +40,14 @@ class Progress:
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
-        return max(0.0, self._next - clock.now())
+        return max(0.0, self._next - commands.now())
 
     def look(self) -> None:
         """Look at the files of tasks that run or have ended.
 
         Raises RunDirectoryError once it is certain that nodes do not see the run directory.
         """
-        now = clock.now()
+        now = commands.now()
         hurried = any(
             task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
         )
@@ -200,7 +200,7 @@ class Progress:
         patience = self._watch.visible_s
         if task.cause is not EndState.ENDED and (self._seen or not _left_no_log(task)):
             patience = min(patience, _HIDDEN_S) if task.started else 0.0
-        return clock.now() - task.ended_at < patience
+        return commands.now() - task.ended_at < patience
 
 
 def _job(live: LiveBatch, task: ArrayTask) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.structure.code.records import Kind
+from hpcscientist.authoring.structure.records import Kind
 from hpcscientist.files.python_source import syntax_tree
 from hpcscientist.files.text import one_line
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.structure.code.units import (
+from hpcscientist.authoring.structure.units import (
     FunctionNode,
     Place,
     Unit,

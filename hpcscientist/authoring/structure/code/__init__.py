@@ -1,1 +1,0 @@
-"""All of a candidate's code together: definitions, scopes, objects, what names stand for."""
