@@ -33,7 +33,7 @@ from hpcscientist.judgement.summary import Summary, read_rows
 from hpcscientist.launching import create_run_dir
 from hpcscientist.launching import launch as launching
 from hpcscientist.launching.drive import Observer, drive
-from hpcscientist.launching.jobs.dispatch import is_controlled, standing_of
+from hpcscientist.launching.jobs.dispatch import controller_state, is_controlled
 from hpcscientist.launching.jobs.follow import drive_by_job
 from hpcscientist.launching.launch_plan import LaunchPlan, check
 from hpcscientist.ports import Embedder, Tell
@@ -63,7 +63,7 @@ class Campaign:
 
     def status(self) -> dict[str, Any]:
         """Return the content of `hpcsci status --json`: phase, counts, tokens, hours."""
-        return status(self.paths, in_queue=standing_of(self.paths).in_queue)
+        return status(self.paths, in_queue=controller_state(self.paths).in_queue)
 
     @property
     def ideas(self) -> tuple[Idea, ...]:

@@ -15,7 +15,7 @@ from event_kit import driver_started
 from hpcscientist import __version__
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign.agents import Agents, Session
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.stages import Opened
 from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.config.settings import LoopSettings, Settings
@@ -253,7 +253,7 @@ class CampaignBench:
             control=control,
             reconsider=reconsider,
         )
-        integrity = Integrity.of(self.paths, journal, self.state, self.config)
+        integrity = FileIntegrity.of(self.paths, journal, self.state, self.config)
         if self.trusted:
             integrity.begin()
         wired: Wired = assemble(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hpcscientist.conduct.actions import (
     Action,
     Admit,
-    Brief,
+    BriefIdea,
     Compact,
     Decide,
     Finish,
-    Judge,
+    JudgeFindings,
     Propose,
     RunTrial,
     Spend,
@@ -55,13 +55,13 @@ from hpcscientist.records.events import (
 def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noqa: PLR0911
     """Return whether an event may be the result of an action."""
     if isinstance(event, IdeaSetAside) and not event.trial_id:  # its files are damaged
-        return isinstance(action, RunTrial | Take | Brief) and action.idea_id == event.idea_id
+        return isinstance(action, RunTrial | Take | BriefIdea) and action.idea_id == event.idea_id
     match action:
         case RunTrial():
             return _of_run(action, event)
         case Take(idea_id, step):
             return _of_step(idea_id, step, event)
-        case Brief(idea_id):
+        case BriefIdea(idea_id):
             return _of_brief(idea_id, event)
         case Propose(number):
             return _of_proposal(number, event, state)
@@ -72,7 +72,7 @@ def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noq
             )
         case Decide(idea_id, after):
             return _of_decision(idea_id, after, event)
-        case Judge(ended, last):
+        case JudgeFindings(ended, last):
             return isinstance(event, IdeasJudged) and (event.ended, event.last) == (ended, last)
         case Spend(idea_id):
             return isinstance(event, SplitSpent) and event.idea_id == idea_id

@@ -19,7 +19,7 @@ from hpcscientist.campaign.specs import fresh_seeds, trial_seeds
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.history.upcasting import Chain, Line, group, text_of
+from hpcscientist.history.upcasting import JournalLine, SignatureChain, group, text_of
 from hpcscientist.records.events import (
     AttemptWritten,
     CampaignEnded,
@@ -120,7 +120,7 @@ class Drawing:
 
     def _record(self, event: Event) -> None:
         self._now += self._random.random() * 0.2
-        line = Line(n=len(self._lines) + 1, t=round(self._now, 3), event=event)
+        line = JournalLine(n=len(self._lines) + 1, t=round(self._now, 3), event=event)
         self._lines.append(text_of(line))
 
     def _idea(self, number: int) -> None:
@@ -361,7 +361,7 @@ class Drawing:
         write_text(place.verdict("novelty"), novelty.model_dump_json(), durable=False)
 
     def _write(self) -> None:
-        chain = Chain()
+        chain = SignatureChain()
         chain.begin(self.bench.config.campaign_id)
         self.paths.journal.write_bytes(group(self._lines, chain))
         columns = {name: [row.get(name) for row in self._rows] for name in SCHEMA.names}

@@ -31,7 +31,7 @@ from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import units_in
 from hpcscientist.authoring.part_writer import MOST_PARTS
-from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
+from hpcscientist.authoring.revising import AGAIN, TRIES, EditQuestion, Reviser
 from hpcscientist.authoring.tracebacks.log import Frame, frames
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
 from hpcscientist.models.prompting.fitting import (
@@ -128,7 +128,7 @@ class ModelAuthor:
         self, brief: Brief, number: int, earlier: tuple[str, ...], seen: tuple[str, ...]
     ) -> Draft | GaveUp:
         before = REPAIR * (number - 1)
-        question = Question(
+        question = EditQuestion(
             idea=brief.idea,
             stage="code",
             ordinals=tuple(range(before + 1, before + REPLIES + 1)),
@@ -145,7 +145,7 @@ class ModelAuthor:
         # In the last round every unit may change: the fault may not be where the code failed.
         at_once = task.round < task.rounds
         failed = await asyncio.to_thread(frames, task.log_tail, task.files) if at_once else ()
-        question = Question(
+        question = EditQuestion(
             idea=task.idea,
             stage="debug",
             ordinals=_with_repairs(ordinal_of(task)),
@@ -160,7 +160,7 @@ class ModelAuthor:
 
     async def complete(self, task: CompleteTask) -> Draft | GaveUp:
         """Add what a reviewer found lacking. Raises EndpointError."""
-        question = Question(
+        question = EditQuestion(
             idea=task.brief.idea,
             stage="complete",
             ordinals=_with_repairs(task.round),
@@ -172,7 +172,7 @@ class ModelAuthor:
 
     async def improve(self, task: ImproveTask) -> Draft | GaveUp:
         """Improve a version that runs, by its pilot's values. Raises EndpointError."""
-        question = Question(
+        question = EditQuestion(
             idea=task.brief.idea,
             stage="improve",
             ordinals=_with_repairs(task.number),
@@ -184,7 +184,7 @@ class ModelAuthor:
 
     async def extend(self, task: ExtendTask) -> Draft | GaveUp:
         """Make the code of a further run from scored code. Raises EndpointError."""
-        question = Question(
+        question = EditQuestion(
             idea=task.brief.idea,
             stage="extend",
             ordinals=_with_repairs(task.number),

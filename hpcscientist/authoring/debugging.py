@@ -29,8 +29,8 @@ from hpcscientist.authoring.structure import (
 from hpcscientist.authoring.tracebacks.log import Frame, frames, last_error
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
 from hpcscientist.models.prompting.fitting import (
-    Part,
     Prompt,
+    PromptPart,
     Window,
     entries,
     of_template,
@@ -39,7 +39,7 @@ from hpcscientist.models.prompting.fitting import (
 )
 from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.role_client import UNANSWERED, RoleClient
-from hpcscientist.models.role_client import Call as Asked
+from hpcscientist.models.role_client import CallPurpose as Asked
 from hpcscientist.ports import Model
 from hpcscientist.records.authoring import FixTask, StructureReply
 
@@ -51,7 +51,7 @@ _EMPTY = LocalStructure()
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FailureEvidence:
     """What is known of a failure without asking a model."""
 
     detail: str
@@ -108,20 +108,20 @@ class Debugger:
             offer=offer,
         )
 
-    def evidence(self, task: FixTask) -> Evidence:
+    def evidence(self, task: FixTask) -> FailureEvidence:
         """Return what the debugging mode shows of a failure, read from its output and code."""
         mode, detail = self._settings.debugging, task.outcome.detail
         if mode == "none":
-            return Evidence(detail)
+            return FailureEvidence(detail)
         if mode == "structure":
-            return Evidence(detail, structure=outline(task.files))
+            return FailureEvidence(detail, structure=outline(task.files))
         last = last_error(task.log_tail)
         if last and last not in detail:
             detail = f"{detail}\n{last}"
         own = tuple(frames(task.log_tail, task.files))
-        return Evidence(detail, own, local_structure(task.files, own))
+        return FailureEvidence(detail, own, local_structure(task.files, own))
 
-    async def _analysis(self, task: FixTask, known: Evidence) -> tuple[str, ...]:
+    async def _analysis(self, task: FixTask, known: FailureEvidence) -> tuple[str, ...]:
         """Return the lines of a model's analysis of the structure; () if there is none."""
         if not (self._settings.analysis and known.structure):
             return ()
@@ -135,7 +135,7 @@ class Debugger:
         told = [text.rstrip() for text in tame(reply.analysis[:_ANALYSIS]).splitlines()]
         return tuple(text for text in (f"Cause: {cause}" if cause else "", *told) if text)
 
-    def _question(self, task: FixTask, known: Evidence) -> Prompt:
+    def _question(self, task: FixTask, known: FailureEvidence) -> Prompt:
         """Return the question about the structure, with its definitions' code or else all files."""
         shown = tuple(d for d in known.structure.definitions if d.code)
         files = {} if shown else task.files
@@ -166,7 +166,7 @@ def _kind(task: FixTask) -> str:
     return task.outcome.failure.value.replace("_", " ")
 
 
-def _structure_parts(found: LocalStructure) -> tuple[Part, ...]:
+def _structure_parts(found: LocalStructure) -> tuple[PromptPart, ...]:
     return (
         _halved("shapes", tuple(map(_shape, found.shapes))),
         _halved("calls", tuple(map(_call, found.calls))),
@@ -174,12 +174,12 @@ def _structure_parts(found: LocalStructure) -> tuple[Part, ...]:
     )
 
 
-def _halved(name: str, items: Sequence[object]) -> Part:
+def _halved(name: str, items: Sequence[object]) -> PromptPart:
     """Return a part that drops the last half of its entries, again and again, down to none."""
     counts = [len(items)]
     while counts[-1] > 0:
         counts.append(counts[-1] // 2)
-    return Part(name, len(counts) - 1, lambda step: tuple(items[: counts[step]]))
+    return PromptPart(name, len(counts) - 1, lambda step: tuple(items[: counts[step]]))
 
 
 def _definition(found: Definition) -> str:

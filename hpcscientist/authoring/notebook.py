@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import Field
 
 from hpcscientist.authoring import quoted
-from hpcscientist.authoring.tree import Node
+from hpcscientist.authoring.tree import TreeVersion
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import AnalysisReply, CodeReview, ExperimentPlan
@@ -32,7 +32,7 @@ _STATES = {
 }
 
 
-def picture(nodes: Sequence[Node], best: int | None) -> str:
+def picture(nodes: Sequence[TreeVersion], best: int | None) -> str:
     """Return a tree with one line per version, drawn below its parent; `best` is marked.
 
     The text holds nothing that a model or a program has written.
@@ -40,7 +40,9 @@ def picture(nodes: Sequence[Node], best: int | None) -> str:
     return "\n".join(["reference", *_below(0, "", nodes, best)])
 
 
-def _below(parent: int, indent: str, nodes: Sequence[Node], best: int | None) -> Iterator[str]:
+def _below(
+    parent: int, indent: str, nodes: Sequence[TreeVersion], best: int | None
+) -> Iterator[str]:
     children = [node for node in nodes if node.parent == parent]
     for place, node in enumerate(children, start=1):
         last = place == len(children)
@@ -50,7 +52,7 @@ def _below(parent: int, indent: str, nodes: Sequence[Node], best: int | None) ->
         yield from _below(node.number, f"{indent}{'   ' if last else '│  '}", nodes, best)
 
 
-def _came_to(node: Node) -> str:
+def _came_to(node: TreeVersion) -> str:
     return f"{node.value:.5g}" if node.value is not None else _STATES.get(node.state, node.state)
 
 
@@ -85,7 +87,7 @@ _PURPOSES = {
 Values = dict[str, tuple[float, float | None, int]]
 
 
-class Planned(Record):
+class NotedPlan(Record):
     """The plan of an idea; `remark` says why there is none, or what was removed from it."""
 
     kind: Literal["planned"] = "planned"
@@ -95,7 +97,7 @@ class Planned(Record):
     remark: str = ""
 
 
-class Written(Record):
+class NotedVersion(Record):
     """A version of the code.
 
     `parent` is the attempt it was made from, 0 for the reference. `run` is the further run it
@@ -113,8 +115,8 @@ class Written(Record):
     removed: int = Field(default=0, ge=0)
 
 
-class NotWritten(Record):
-    """A version that the author gave up; fields as in `Written`."""
+class NotedFailure(Record):
+    """A version that the author gave up; fields as in `NotedVersion`."""
 
     kind: Literal["gave_up"] = "gave_up"
     purpose: str
@@ -122,23 +124,23 @@ class NotWritten(Record):
     reason: str
 
 
-class Grown(Record):
+class NotedTree(Record):
     """A tree of versions, compared by their pilots' `metric`; version `best` goes on."""
 
     kind: Literal["tree"] = "tree"
     metric: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[TreeVersion, ...]
     best: int | None = None
 
 
-class Reviewed(Record):
+class NotedReview(Record):
     """The advisor's review of an attempt."""
 
     kind: Literal["review"] = "review"
     review: CodeReview
 
 
-class Measured(Record):
+class NotedTrials(Record):
     """The outcome of an attempt's trials: values by metric, or the failure.
 
     A value is a mean, a standard deviation (ddof 1) or None, and the number of seeds. `budget` is
@@ -152,7 +154,7 @@ class Measured(Record):
     failure: str | None = None
 
 
-class Read(Record):
+class NotedReading(Record):
     """The analyst's reading of all runs so far; `number` counts readings from 1."""
 
     kind: Literal["reading"] = "reading"
@@ -174,7 +176,16 @@ class Concluded(Record):
     left: bool = False
 
 
-Entry = Planned | Written | NotWritten | Grown | Reviewed | Measured | Read | Concluded
+Entry = (
+    NotedPlan
+    | NotedVersion
+    | NotedFailure
+    | NotedTree
+    | NotedReview
+    | NotedTrials
+    | NotedReading
+    | Concluded
+)
 
 
 def render(entries: Sequence[Entry]) -> str:
@@ -182,12 +193,12 @@ def render(entries: Sequence[Entry]) -> str:
 
     Trials and reviews of the latest attempt come below it; those of others name their attempt.
     """
-    first = next((entry for entry in entries if isinstance(entry, Planned)), None)
+    first = next((entry for entry in entries if isinstance(entry, NotedPlan)), None)
     title = "Notes" if first is None else f"{plain(first.idea_id, _TITLE)}: {_text(first.title)}"
     blocks = [f"# {title}"]
     latest: int | None = None
     for entry in entries:
-        if isinstance(entry, Written):
+        if isinstance(entry, NotedVersion):
             latest = entry.attempt
         blocks += _section(entry, latest)
     return "\n\n".join(blocks) + "\n"
@@ -208,34 +219,34 @@ def changed_lines(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[
 
 def _section(entry: Entry, latest: int | None) -> list[str]:
     match entry:
-        case Planned():
+        case NotedPlan():
             blocks = _planned(entry)
-        case Written():
+        case NotedVersion():
             blocks = _written(entry)
-        case NotWritten():
+        case NotedFailure():
             blocks = [f"## No {_purpose(entry.purpose, entry.run)}", _said(entry.reason)]
-        case Grown():
+        case NotedTree():
             blocks = _grown(entry)
-        case Reviewed():
+        case NotedReview():
             blocks = [f"### Review{_of(entry.review.attempt, latest)}", *_reviewed(entry.review)]
-        case Measured():
+        case NotedTrials():
             known = {"pilot": "Pilot", "full": "Full run"}
             head = known.get(entry.budget) or f"Budget {plain(entry.budget, _TITLE)}"
             blocks = [f"### {head}{_of(entry.attempt, latest)}", _measured(entry)]
-        case Read():
+        case NotedReading():
             blocks = _read(entry)
         case Concluded():
             blocks = _concluded(entry)
     return blocks
 
 
-def _planned(entry: Planned) -> list[str]:
+def _planned(entry: NotedPlan) -> list[str]:
     fields = [f"{name}: {_text(text)}" for name, text in quoted.plan_fields(entry.plan)]
     body = [_bullets(fields)] if fields else ["There is none."]
     return ["## Plan", *body, *([_said(entry.remark)] if entry.remark.strip() else [])]
 
 
-def _written(entry: Written) -> list[str]:
+def _written(entry: NotedVersion) -> list[str]:
     origin = f"attempt {entry.parent}" if entry.parent else "the reference"
     return [
         f"## Attempt {entry.attempt}: {_purpose(entry.purpose, entry.run)}",
@@ -244,7 +255,7 @@ def _written(entry: Written) -> list[str]:
     ]
 
 
-def _grown(entry: Grown) -> list[str]:
+def _grown(entry: NotedTree) -> list[str]:
     chosen = f"Attempt {entry.best} goes on." if entry.best is not None else "None of them works."
     drawn = picture(entry.nodes, entry.best)
     return ["## Tree", f"By {_text(entry.metric)} of the pilot. {chosen}", f"```text\n{drawn}\n```"]
@@ -265,13 +276,13 @@ def _reviewed(review: CodeReview) -> list[str]:
     return [_bullets(lines)] if lines else ["Nothing was found."]
 
 
-def _measured(entry: Measured) -> str:
+def _measured(entry: NotedTrials) -> str:
     if entry.failure is not None:
         return f"Failed: {_text(entry.failure)}"
     return _values(entry.values)
 
 
-def _read(entry: Read) -> list[str]:
+def _read(entry: NotedReading) -> list[str]:
     blocks = [f"## Reading {entry.number}", _said(entry.reply.reading)]
     run = entry.reply.run
     if run is None:

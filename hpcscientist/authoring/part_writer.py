@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from hpcscientist.authoring import quoted
 from hpcscientist.authoring.edits import EditError, apply, parts
-from hpcscientist.authoring.edits.units import IMPORTS, Unit, find_unit, units_in
+from hpcscientist.authoring.edits.units import IMPORTS, EditUnit, find_unit, units_in
 from hpcscientist.models.prompting.fitting import Prompt, of_template
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.records.authoring import (
     ChangesReply,
     CodeReply,
@@ -46,7 +46,7 @@ class PartsQuestion:
     prompt: Prompt
     limits: Limits
     reply_type: type[CodeReply] | type[FixReply]
-    part: Unit | None = None
+    part: EditUnit | None = None
     failure: str = ""
 
 
@@ -58,7 +58,7 @@ class PartWriter:
     ) -> None:
         self._editable, self._undefined = editable, undefined
 
-    async def ask(self, client: RoleClient, call: Call, asked: PartsQuestion) -> Reply:
+    async def ask(self, client: RoleClient, call: CallPurpose, asked: PartsQuestion) -> Reply:
         """Return the model's parts as edits. Raises what the client raises."""
         if asked.part is not None:
             note, wanted = "one part was written anew", [(asked.part, asked.prompt)]
@@ -92,7 +92,7 @@ class PartWriter:
 
     def _prompts(
         self, asked: PartsQuestion, reply: ChangesReply | FixChangesReply
-    ) -> list[tuple[Unit, Prompt]]:
+    ) -> list[tuple[EditUnit, Prompt]]:
         """Return the parts that a reply names, each once, with the prompt for its new code."""
         units = units_in(asked.files, self._editable)
         changes: dict[str, str] = {}
@@ -106,7 +106,7 @@ class PartWriter:
         ]
 
     async def _missing(
-        self, client: RoleClient, call: Call, asked: PartsQuestion, edits: Sequence[UnitEdit]
+        self, client: RoleClient, call: CallPurpose, asked: PartsQuestion, edits: Sequence[UnitEdit]
     ) -> list[UnitEdit]:
         """Ask for the constants and functions that new parts use but nothing defines.
 
@@ -143,7 +143,7 @@ class PartWriter:
 
 
 async def _written(
-    client: RoleClient, call: Call, files: Mapping[str, str], unit: Unit, prompt: Prompt
+    client: RoleClient, call: CallPurpose, files: Mapping[str, str], unit: EditUnit, prompt: Prompt
 ) -> list[UnitEdit]:
     """Return a part's new code as edits, with the new definitions that it uses."""
     begun = parts.head(unit, files)
@@ -157,10 +157,10 @@ async def _written(
 
 def _part_prompt(
     asked: PartsQuestion,
-    unit: Unit,
+    unit: EditUnit,
     change: str,
     changes: Mapping[str, str],
-    units: Sequence[Unit],
+    units: Sequence[EditUnit],
 ) -> Prompt:
     """Return the prompt for one part's new code; it shows the other parts' changes."""
     of_file = [other for other in units if other.file == unit.file]

@@ -26,7 +26,7 @@ from hpcscientist.models.prompting.fitting import (
 )
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.recipe.packages import available, importable
 from hpcscientist.records.base import Record
@@ -215,7 +215,7 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-__all__ = ["Planned", "Planner", "problems"]
+__all__ = ["PlanResult", "Planner", "problems"]
 
 REPAIRS = 2
 AGAIN = 2  # plans that may repeat a refused one; these do not count as tries
@@ -223,7 +223,7 @@ _PARTS, _PACKAGES = 8, 10  # the prompt says eight parts
 _REASON = 1000  # characters of an endpoint's or a library's message
 
 
-class Planned(Record):
+class PlanResult(Record):
     """The result of planning. `problems` are the last plan's, and why no further one was made.
 
     With a plan, they were fixed in it without asking the model; without one, they say why.
@@ -247,7 +247,7 @@ class Planner:
             "packages": Limit(values=self._packages, most=_PACKAGES),
         }
 
-    async def plan(self, idea: Idea, concepts: Sequence[ConceptRecord] = ()) -> Planned:
+    async def plan(self, idea: Idea, concepts: Sequence[ConceptRecord] = ()) -> PlanResult:
         """Return a plan within the recipe's limits, or why there is none.
 
         A plan that breaks a limit goes back to the model with every problem. A plan that repeats
@@ -260,14 +260,14 @@ class Planner:
         found: tuple[str, ...] = ()
         refused = set[ExperimentPlan]()
         for ordinal in range(1, 1 + REPAIRS + AGAIN + 1):
-            call = Call(idea.idea_id, idea.number, "plan", ordinal, again=ordinal - 1)
+            call = CallPurpose(idea.idea_id, idea.number, "plan", ordinal, again=ordinal - 1)
             try:
                 plan = await self._client.ask(call, ExperimentPlan, prompt, self._limits)
             except UNANSWERED as error:
                 return self._settled(plan, (*found, line(str(error), _REASON)))
             found = problems(plan, self._recipe)
             if not found:
-                return Planned(plan=trimmed(plan))
+                return PlanResult(plan=trimmed(plan))
             refused.add(plan)
             if len(refused) > REPAIRS:
                 break
@@ -276,12 +276,12 @@ class Planner:
             prompt = asked.answered((plan.model_dump_json(), GONE), said)
         return self._settled(plan, found)
 
-    def _settled(self, plan: ExperimentPlan | None, found: tuple[str, ...]) -> Planned:
+    def _settled(self, plan: ExperimentPlan | None, found: tuple[str, ...]) -> PlanResult:
         """Return the last plan, trimmed, if it then has no problems; nothing more is asked."""
         shorter = plan and trimmed(plan)
         if shorter and problems(shorter, self._recipe):
             shorter = None
-        return Planned(plan=shorter, problems=found)
+        return PlanResult(plan=shorter, problems=found)
 
     def _prompt(self, idea: Idea, concepts: Sequence[ConceptRecord]) -> Prompt:
         """Return the question; one that is too long drops concepts, the last first, then files."""

@@ -22,20 +22,20 @@ from hpcscientist.authoring import checks, quoted
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.forms import (
     LONGEST,
-    Fault,
     Forms,
     Offer,
+    UnitFault,
     fault_at,
     fault_of_edit,
     fault_of_file,
     of_unit,
 )
 from hpcscientist.authoring.edits.parts import is_writable
-from hpcscientist.authoring.edits.units import Unit, unit_at, units_in
+from hpcscientist.authoring.edits.units import EditUnit, unit_at, units_in
 from hpcscientist.authoring.part_writer import PartsQuestion, PartWriter
 from hpcscientist.authoring.review import reachability
 from hpcscientist.authoring.review.equivalence import same_program, unread_constants
-from hpcscientist.authoring.review.reachability import Program
+from hpcscientist.authoring.review.reachability import ReachedProgram
 from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
@@ -45,7 +45,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import GONE, Prompt, Window, of_template
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.models.role_client import CallPurpose, RoleClient
 from hpcscientist.ports import Model
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.authoring import (
@@ -73,7 +73,7 @@ _PROBLEMS = 20  # at most so many of a version's problems go back to the model
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class EditQuestion:
     """A question for edits of `files`, for an idea at a stage.
 
     `ordinals` number all possible replies: `TRIES`, and `AGAIN` that repeat a refused one.
@@ -123,7 +123,7 @@ class Reviser:
         self._entry = recipe.spec.entry
         self._parts = PartWriter(self._editable, self._undefined)
 
-    async def revise(self, asked: Question) -> Draft | GaveUp:
+    async def revise(self, asked: EditQuestion) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
         client = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
         changed = self._changed(asked)
@@ -134,7 +134,9 @@ class Reviser:
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
         for again, ordinal in enumerate(asked.ordinals):
-            call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal, again=again)
+            call = CallPurpose(
+                asked.idea.idea_id, asked.idea.number, asked.stage, ordinal, again=again
+            )
             drafts = 1 if again else max(1, self._drafts())
             reply, found = await self._first_usable(client, asked, now, call, drafts, problem)
             if isinstance(found, GaveUp) and not (reply and _gives_up(reply)):
@@ -164,9 +166,9 @@ class Reviser:
     async def _first_usable(
         self,
         client: RoleClient,
-        asked: Question,
+        asked: EditQuestion,
         now: _Asking,
-        call: Call,
+        call: CallPurpose,
         drafts: int,
         problem: str,
     ) -> _Answer:
@@ -192,7 +194,7 @@ class Reviser:
         return max(answers, key=_Answer.rank)
 
     async def _answer(
-        self, client: RoleClient, asked: Question, now: _Asking, call: Call, problem: str
+        self, client: RoleClient, asked: EditQuestion, now: _Asking, call: CallPurpose, problem: str
     ) -> _Answer:
         try:
             if now.offer.is_parts:
@@ -210,7 +212,7 @@ class Reviser:
         # In a thread, because finding the place of an edit may take a while.
         return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
 
-    def _changed(self, asked: Question) -> set[str]:
+    def _changed(self, asked: EditQuestion) -> set[str]:
         """Return the labels of units that differ from the reference; none if no frame is known."""
         if not asked.failed:
             return set()
@@ -223,7 +225,7 @@ class Reviser:
         return [problem.undefined for problem in problems if problem.undefined]
 
     def _read(
-        self, asked: Question, reply: CodeReply | FixReply, now: _Asking
+        self, asked: EditQuestion, reply: CodeReply | FixReply, now: _Asking
     ) -> Draft | GaveUp | Rejected:
         """Return a reply's result: new code, a GaveUp, or what is wrong with its edits."""
         if _gives_up(reply):
@@ -250,7 +252,7 @@ class Reviser:
         fault = fault_at(files, str(problems[0].file), problems[0].line, self._editable)
         return Rejected(_listed(problems), draft, fault)
 
-    def _objection(self, asked: Question, files: dict[str, str]) -> GaveUp | str | None:
+    def _objection(self, asked: EditQuestion, files: dict[str, str]) -> GaveUp | str | None:
         """Return why edited files are no step forward; a string goes back to the model."""
         if files == asked.files:
             return UNCHANGED if asked.insist else GaveUp(reason=UNCHANGED)
@@ -274,7 +276,7 @@ class Rejected:
 
     problem: str
     spare: Draft | None = None
-    fault: Fault | None = None
+    fault: UnitFault | None = None
 
 
 class _Answer(NamedTuple):
@@ -301,15 +303,17 @@ class _Asking:
     offer: Offer
     limits: Limits
     files: Mapping[str, str]
-    part: Unit | None = None
+    part: EditUnit | None = None
 
     @classmethod
-    def first(cls, asked: Question, offer: Offer) -> _Asking:
+    def first(cls, asked: EditQuestion, offer: Offer) -> _Asking:
         """Return the request that asks the question in the form of an offer."""
         return cls(asked.prompt(offer), offer, offer.limits(asked.least), asked.files)
 
     @classmethod
-    def of_unit(cls, asked: Question, fault: Fault, problem: str, *, is_part: bool) -> _Asking:
+    def of_unit(
+        cls, asked: EditQuestion, fault: UnitFault, problem: str, *, is_part: bool
+    ) -> _Asking:
         """Return the request for one unit alone."""
         offer = of_unit(fault.unit, fault.files, is_part=is_part)
         prompt = of_template(
@@ -335,14 +339,14 @@ class _Asking:
         return replace(self, prompt=self.prompt.answered((reply.model_dump_json(), GONE), said))
 
 
-def _near(asked: Question, changed: set[str], editable: Sequence[str]) -> set[str]:
+def _near(asked: EditQuestion, changed: set[str], editable: Sequence[str]) -> set[str]:
     """Return the labels of the units in which the code failed, and of the changed ones."""
     units = units_in(asked.files, editable)
     held = (unit_at(frame.line, frame.file, units) for frame in asked.failed)
     return changed | {unit.label for unit in held if unit is not None}
 
 
-def _where(asked: Question, changed: set[str], editable: Sequence[str]) -> Fault | None:
+def _where(asked: EditQuestion, changed: set[str], editable: Sequence[str]) -> UnitFault | None:
     """Return the innermost failing unit that was changed, to be rewritten at once.
 
     Asked to choose, small models too often name another unit, and that prompt is five times as
@@ -351,7 +355,7 @@ def _where(asked: Question, changed: set[str], editable: Sequence[str]) -> Fault
     units = units_in(asked.files, editable)
     held = (unit_at(frame.line, frame.file, units) for frame in asked.failed)
     own = [u for u in held if u is not None and u.label in changed and is_writable(u)]
-    return Fault(asked.files, own[-1]) if own and own[-1].length <= LONGEST else None
+    return UnitFault(asked.files, own[-1]) if own and own[-1].length <= LONGEST else None
 
 
 def _listed(problems: Sequence[checks.Problem]) -> str:
@@ -379,7 +383,7 @@ def _idle(before: Mapping[str, str], after: Mapping[str, str], entry: str) -> st
     )
 
 
-def _unused(program: Program) -> list[str]:
+def _unused(program: ReachedProgram) -> list[str]:
     constants = [name for _, name, _ in unread_constants(program)]
     return [*(unit.name for unit in program.unreached), *constants]
 
@@ -426,7 +430,7 @@ def _note(reply: CodeReply | FixReply) -> str:
     return reply.diagnosis if isinstance(reply, FixReply) else reply.note
 
 
-def _exhausted(call: Call, problem: str) -> str:
+def _exhausted(call: CallPurpose, problem: str) -> str:
     """Return which call has no reply; `problem` is the latest reply's, if this is a repair."""
     why = f" ({problem})" if problem else ""
     name = f"{call.subject}, stage {call.stage}/{call.ordinal}"

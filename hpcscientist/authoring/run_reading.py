@@ -18,7 +18,7 @@ from hpcscientist.authoring import quoted
 from hpcscientist.config.extent import RUNS
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Prompt, entries, from_the_end, of_template
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import (
     TITLE_SIZE,
     TRIES,
@@ -241,7 +241,7 @@ class RunAnalyst:
         if not outcomes or number > self._most + 1:
             return None
         idea, left = brief.idea, self._most + 1 - number
-        call = Call(idea.idea_id, idea.number, "analyse", number)
+        call = CallPurpose(idea.idea_id, idea.number, "analyse", number)
         prompt = self._prompt(brief, outcomes, baseline, curves, left)
         try:
             reply = await self._client.ask(call, AnalysisReply, prompt)

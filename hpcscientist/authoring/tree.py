@@ -30,7 +30,7 @@ Growth = Literal["draft", "debug", "improve"]
 NodeState = Literal["works", "broken", "disqualified", "unwritten", "infra_failed"]
 
 
-class Node(Record):
+class TreeVersion(Record):
     """A version of an idea's code.
 
     `parent` is the version it was made from, 0 for the reference. `value` is the primary metric
@@ -53,7 +53,7 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TreeBounds:
     """The limits of a tree's growth, as in `config.settings.AuthoringSettings`.
 
     `direction` is that of the metric by which versions are compared.
@@ -67,7 +67,9 @@ class Bounds:
     direction: Direction
 
 
-def choose(nodes: Sequence[Node], bounds: Bounds, seed: int, step: int) -> tuple[Expansion, ...]:
+def choose(
+    nodes: Sequence[TreeVersion], bounds: TreeBounds, seed: int, step: int
+) -> tuple[Expansion, ...]:
     """Return the next versions to make, at most `workers`; () when the tree is complete.
 
     `nodes` are all versions so far, including unwritten ones, in the order of their numbers.
@@ -76,7 +78,7 @@ def choose(nodes: Sequence[Node], bounds: Bounds, seed: int, step: int) -> tuple
     room = min(bounds.workers, bounds.nodes - len(nodes))
     drafts = sum(node.kind == "draft" for node in nodes)
     draw = Random(_mixed(seed, step))
-    choice = _Choice(Tree(nodes), bounds)
+    choice = _Choice(VersionTree(nodes), bounds)
     chosen: list[Expansion] = []
     while len(chosen) < room:
         if drafts < bounds.drafts:
@@ -90,46 +92,46 @@ def choose(nodes: Sequence[Node], bounds: Bounds, seed: int, step: int) -> tuple
     return tuple(chosen)
 
 
-def best(nodes: Sequence[Node], direction: Direction) -> Node | None:
+def best(nodes: Sequence[TreeVersion], direction: Direction) -> TreeVersion | None:
     """Return the version that works best, the earliest of equals; None if none works."""
     return next(iter(_ranked(nodes, direction)), None)
 
 
-class Tree:
+class VersionTree:
     """The versions of an idea, with the lines of descent between them."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[TreeVersion]) -> None:
         self.nodes = tuple(nodes)
         self._by_number = {node.number: node for node in nodes}
-        self._children: dict[int, list[Node]] = {}
+        self._children: dict[int, list[TreeVersion]] = {}
         for node in nodes:
             self._children.setdefault(node.parent, []).append(node)
 
-    def node(self, number: int) -> Node:
+    def node(self, number: int) -> TreeVersion:
         """Return a version by its number. Raises KeyError."""
         return self._by_number[number]
 
-    def line(self, node: Node) -> tuple[Node, ...]:
+    def line(self, node: TreeVersion) -> tuple[TreeVersion, ...]:
         """Return a version's ancestors, the first version first, and the version itself."""
         found = [node]
         while found[-1].parent:
             found.append(self._by_number[found[-1].parent])
         return tuple(reversed(found))
 
-    def repairs(self, node: Node) -> tuple[Node, ...]:
+    def repairs(self, node: TreeVersion) -> tuple[TreeVersion, ...]:
         """Return the unbroken chain of repairs that ends at a version, the earliest first."""
-        found: list[Node] = []
+        found: list[TreeVersion] = []
         for one in reversed(self.line(node)):
             if one.kind != "debug":
                 break
             found.append(one)
         return tuple(reversed(found))
 
-    def children(self, node: Node) -> tuple[Node, ...]:
+    def children(self, node: TreeVersion) -> tuple[TreeVersion, ...]:
         """Return the versions that were made from one."""
         return tuple(self._children.get(node.number, ()))
 
-    def fixed(self, node: Node) -> Node:
+    def fixed(self, node: TreeVersion) -> TreeVersion:
         """Return the end of a version's chain of written repairs, or the version itself."""
         while True:
             repaired = [
@@ -141,7 +143,7 @@ class Tree:
                 return node
             node = repaired[-1]
 
-    def fixable(self, depth: int) -> Iterator[Node]:
+    def fixable(self, depth: int) -> Iterator[TreeVersion]:
         """Yield broken leaves with fewer than `depth` repairs behind them.
 
         A child that the machine failed says nothing, so its parent still counts as a leaf.
@@ -151,7 +153,7 @@ class Tree:
             if node.state == "broken" and leaf and len(self.repairs(node)) < depth:
                 yield node
 
-    def improvable(self) -> Iterator[Node]:
+    def improvable(self) -> Iterator[TreeVersion]:
         """Yield versions that work, except those that an author found nothing to improve in."""
         for node in self.nodes:
             if node.state == "works" and all(
@@ -164,8 +166,8 @@ class Tree:
 class _Choice:
     """One step's choices among existing versions; each version is chosen at most once."""
 
-    tree: Tree
-    bounds: Bounds
+    tree: VersionTree
+    bounds: TreeBounds
     _taken: set[int] = field(default_factory=set)
     _roots: set[int] = field(default_factory=set)
 
@@ -183,19 +185,19 @@ class _Choice:
         elsewhere = (node for node in ranked if self._root(node) not in self._roots)
         return self._take("improve", next(elsewhere, ranked[0]))
 
-    def _is_free(self, node: Node) -> bool:
+    def _is_free(self, node: TreeVersion) -> bool:
         return node.number not in self._taken
 
-    def _root(self, node: Node) -> int:
+    def _root(self, node: TreeVersion) -> int:
         return self.tree.line(node)[0].number
 
-    def _take(self, kind: Growth, node: Node) -> Expansion:
+    def _take(self, kind: Growth, node: TreeVersion) -> Expansion:
         self._taken.add(node.number)
         self._roots.add(self._root(node))
         return Expansion(kind, node.number)
 
 
-def _ranked(nodes: Sequence[Node], direction: Direction) -> list[Node]:
+def _ranked(nodes: Sequence[TreeVersion], direction: Direction) -> list[TreeVersion]:
     """Return the working versions, the best first."""
     sign = -1.0 if direction is Direction.MAXIMIZE else 1.0
     found = [

@@ -49,7 +49,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TimedCall:
     """A module-level function and its arguments, which must survive JSON.
 
     If it returns a function, only that function is measured, not the call itself.
@@ -60,7 +60,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RunCosts:
     """The cost of each run of a call: seconds, processor seconds, peak memory in MiB."""
 
     seconds: tuple[float, ...]
@@ -78,7 +78,7 @@ class Measured:
         return max(self.seconds) - min(self.seconds)
 
 
-def measure(calls: Mapping[str, Call], runs: int = 3) -> dict[str, Measured]:
+def measure(calls: Mapping[str, TimedCall], runs: int = 3) -> dict[str, RunCosts]:
     """Run each call `runs` times, each time in a fresh child process.
 
     The calls take turns, so that other load on the machine affects all of them alike. Raises
@@ -89,7 +89,7 @@ def measure(calls: Mapping[str, Call], runs: int = 3) -> dict[str, Measured]:
         for name, call in calls.items():
             taken[name].append(_run(call))
     return {
-        name: Measured(*(tuple(run[what] for run in of) for what in _WHAT))
+        name: RunCosts(*(tuple(run[what] for run in of) for what in _WHAT))
         for name, of in taken.items()
     }
 
@@ -102,7 +102,7 @@ def as_json(figures: list[Figure]) -> str:
     return json.dumps(rows, indent=2) + "\n"
 
 
-def _run(call: Call) -> dict[str, float]:
+def _run(call: TimedCall) -> dict[str, float]:
     target = f"{call.function.__module__}:{call.function.__qualname__}"
     command = [sys.executable, "-m", _CHILD, target, json.dumps(call.arguments)]
     # The function may be in a package that only this process has on its path.

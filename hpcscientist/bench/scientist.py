@@ -56,7 +56,7 @@ class Instance(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ScientistOptions:
     """How instances are run, and which judges compare their papers."""
 
     settings: Settings
@@ -146,7 +146,7 @@ def _leaks(recipe: Path, names: Sequence[str]) -> Iterator[tuple[Path, str]]:
 
 
 def measure(
-    instances: Sequence[tuple[Path, Instance]], options: Options, tell: Tell
+    instances: Sequence[tuple[Path, Instance]], options: ScientistOptions, tell: Tell
 ) -> list[Result]:
     """Run each instance as a campaign, write its paper, and compare the paper with the target.
 
@@ -165,7 +165,7 @@ def settings_of(folder: Path, instance: Instance, settings: Settings) -> Setting
     return settings.model_copy(update={"recipe": recipe, "proposing": proposing})
 
 
-def _measured(folder: Path, instance: Instance, options: Options, tell: Tell) -> Result:
+def _measured(folder: Path, instance: Instance, options: ScientistOptions, tell: Tell) -> Result:
     settings = settings_of(folder, instance, options.settings)
     paths = campaigns.run(f"{instance.id}-{instance.level}", settings, options.folder, tell)
     found = quality.measure(read_state(paths))
@@ -182,7 +182,7 @@ def _measured(folder: Path, instance: Instance, options: Options, tell: Tell) ->
         compared = compare.compare(
             written,
             paper.read(folder / instance.target),
-            compare.Wanted(
+            compare.ComparisonOptions(
                 settings=options.settings,
                 out=options.folder / "reviews",
                 judges=options.judges,
@@ -204,9 +204,9 @@ def _of(found: Quality | None, name: str) -> Measure:
     return Measure(value=getattr(found, name), interval=interval, count=count)
 
 
-def _paper(paths: RunPaths, options: Options, tell: Tell) -> paper.PaperText:
+def _paper(paths: RunPaths, options: ScientistOptions, tell: Tell) -> paper.PaperText:
     """Return the paper on the campaign's first confirmed improvement, or else on all of it."""
-    wanted = papers.Wanted(folder=options.folder, settings=options.settings)
+    wanted = papers.PaperOptions(folder=options.folder, settings=options.settings)
     made = next(iter(papers.make(paths, wanted, tell)))
     if isinstance(made, papers.Unwritten):
         raise ReplyError(f"{made.subject}: no paper was written: {made.reason}")

@@ -7,7 +7,7 @@ from hpcscientist.authoring.run_reading import ANALYSE
 from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.conduct.reference import is_piloted
-from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
+from hpcscientist.conduct.rules import ConfirmationRules, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.strategy import Strategies
 from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.config.extent import Extent
@@ -65,12 +65,12 @@ def _extent(config: CampaignConfig, agents: Agents) -> Extent:
     )
 
 
-def _confirmation(settings: Settings, spec: RecipeSpec) -> Confirmation:
+def _confirmation(settings: Settings, spec: RecipeSpec) -> ConfirmationRules:
     rule = judging.rule_of(settings)
     final = rule.decision == "fdr" and rule.control == "online"
     # Fresh seeds do not make a number trustworthy if the candidate computes it itself.
     enabled = settings.loop.confirm and not spec.primary.is_self_reported
-    return Confirmation(enabled=enabled, early=final)
+    return ConfirmationRules(enabled=enabled, early=final)
 
 
 def _strategies(

@@ -21,7 +21,7 @@ from importlib import import_module
 from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.proposals.admission import Admission
-from hpcscientist.campaign.pursuit.effort import Effort
+from hpcscientist.campaign.pursuit.effort import EffortDecider
 from hpcscientist.campaign.pursuit.idea_runner import IdeaRunner
 from hpcscientist.campaign.result_files import Compactor
 from hpcscientist.campaign.trial_runner import DueTrials, TrialRunner
@@ -29,11 +29,11 @@ from hpcscientist.conduct import reference
 from hpcscientist.conduct.actions import (
     Action,
     Admit,
-    Brief,
+    BriefIdea,
     Compact,
     Decide,
     Finish,
-    Judge,
+    JudgeFindings,
     Propose,
     RunTrial,
     Spend,
@@ -71,7 +71,7 @@ class Performers:
     state: CampaignState
     admission: Admission
     idea_runner: IdeaRunner
-    effort: Effort
+    effort: EffortDecider
     due: DueTrials
     trials: TrialRunner
     baseline_drift: BaselineDrift
@@ -114,7 +114,7 @@ class Performers:
                     await self.admission.propose(number, round_number)
                 case Admit(number):
                     await self.admission.admit(number)
-                case Brief(idea_id):
+                case BriefIdea(idea_id):
                     await self.idea_runner.brief(idea_id)
                 case Take(idea_id, step):
                     await self.idea_runner.take(action)
@@ -123,7 +123,7 @@ class Performers:
                 case Decide(idea_id, after):
                     self.effort.decide(idea_id, after)
                     await self.idea_runner.note(idea_id)
-                case Judge():
+                case JudgeFindings():
                     self.confirming.judge(action)
                 case Spend():
                     self.confirming.spend(action)
@@ -138,7 +138,7 @@ class Performers:
         """Leave a damaged idea to the next driver; other ideas go on. Raises the error if no idea
         can be left.
         """
-        idea_id = action.idea_id if isinstance(action, RunTrial | Take | Brief) else ""
+        idea_id = action.idea_id if isinstance(action, RunTrial | Take | BriefIdea) else ""
         progress = self.state.progress
         if isinstance(action, RunTrial) and action.stage is Stage.CONFIRM:
             self.confirming.set_aside(idea_id, str(error))
@@ -266,7 +266,7 @@ def _acts(action: Action) -> bool:
         case Take(_, step):
             return isinstance(step, Write | Review | Read)
         case _:
-            return isinstance(action, Propose | Brief | Stop | Finish)
+            return isinstance(action, Propose | BriefIdea | Stop | Finish)
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.conduct.actions import Judge, Spend
+from hpcscientist.conduct.actions import JudgeFindings, Spend
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.handed import LARGEST_TEXT
@@ -37,10 +37,10 @@ class Confirming:
     journal: Journal
     state: CampaignState
     specs: SpecFactory
-    integrity: Integrity
+    integrity: FileIntegrity
     settings: Settings
 
-    def judge(self, action: Judge) -> None:
+    def judge(self, action: JudgeFindings) -> None:
         """Compute the findings, and record which ideas to confirm."""
         spec = self.specs.recipe.spec
         found = judging.judge(self.state, spec.objective, self.settings, seeds=spec.seeds)

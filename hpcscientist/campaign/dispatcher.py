@@ -17,7 +17,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
-from hpcscientist.campaign.waiting import Entry, OnEnd, OnStart, turn
+from hpcscientist.campaign.waiting import OnEnd, OnStart, WaitedRun, turn
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -140,8 +140,8 @@ class Dispatcher:
     ) -> None:
         self.backend = backend
         self._intents, self._on_batch, self._notify = intents, on_batch, notify
-        self._waiting: list[Entry] = []
-        self._entries: dict[RunId, Entry] = {}  # all callers, submitted or not
+        self._waiting: list[WaitedRun] = []
+        self._entries: dict[RunId, WaitedRun] = {}  # all callers, submitted or not
         self._followed: set[RunId] = set()
         self._untold: dict[RunId, list[Started | Ended]] = {}  # adopted, without a caller yet
         self._said: set[str] = set()
@@ -168,7 +168,7 @@ class Dispatcher:
             self._tending.result()  # raises the error that ended it
         loop = asyncio.get_running_loop()
         entries = [
-            Entry(spec, on_start, on_end, loop.create_future(), loop.time()) for spec in trials
+            WaitedRun(spec, on_start, on_end, loop.create_future(), loop.time()) for spec in trials
         ]
         for entry in entries:
             self._put(entry)
@@ -211,7 +211,7 @@ class Dispatcher:
         self._entries.clear()
         self._waiting.clear()
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: WaitedRun) -> None:
         """Queue a run, or give its caller the changes of a run that is already followed."""
         if entry.run in self._entries:
             raise ValueError(f"{entry.run} is asked for already: nobody else may meanwhile")
@@ -309,11 +309,11 @@ class Dispatcher:
             self._forget(entry)
             entry.end(change)
 
-    def _wait(self, entry: Entry) -> None:
+    def _wait(self, entry: WaitedRun) -> None:
         """Queue an entry in order; a resubmitted one keeps its place."""
         insort(self._waiting, entry, key=turn)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: WaitedRun) -> None:
         if self._entries.get(entry.run) is entry:
             del self._entries[entry.run]
 
@@ -363,7 +363,7 @@ class Dispatcher:
                         raise SchedulerRefused(refusal.why)
                     return
 
-    def _take_back(self, refused: Sequence[Entry]) -> None:
+    def _take_back(self, refused: Sequence[WaitedRun]) -> None:
         self._followed.difference_update(entry.run for entry in refused)
         for entry in refused:
             if entry.stopping:
@@ -373,7 +373,7 @@ class Dispatcher:
             if not entry.stopping:
                 self._wait(entry)
 
-    async def _stop(self, entries: Sequence[Entry]) -> None:
+    async def _stop(self, entries: Sequence[WaitedRun]) -> None:
         """End the entries that still wait or run; return when they have ended."""
         mine = {id(entry) for entry in entries}
         for entry in [entry for entry in self._waiting if id(entry) in mine]:

@@ -24,7 +24,7 @@ from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.handed import read_regular, resolved
 from hpcscientist.files.hashing import hash_bytes, hash_texts, own_code, own_code_mark, tree_files
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
+from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -40,7 +40,7 @@ _GONE = "gone"
 
 
 @dataclass(slots=True)
-class Integrity:
+class FileIntegrity:
     """Compares and restores files for one driver. Names are paths within the run directory.
 
     `exposed`: candidates have no sandbox and can reach the run directory.
@@ -53,7 +53,7 @@ class Integrity:
     exposed: bool
     data: FolderCopy | None  # a copy of the data that candidates can reach
     _copy: TrustedCopy
-    _contents: Contents
+    _contents: TrustedCopies
     _marks: dict[str, object] = field(default_factory=dict)  # of entries last seen intact
     _ran: set[str] = field(default_factory=set)  # ideas whose trials ended since the last look
     _data_changes: int = 0
@@ -63,14 +63,14 @@ class Integrity:
     @classmethod
     def of(
         cls, paths: RunPaths, journal: Journal, state: CampaignState, config: CampaignConfig
-    ) -> Integrity:
+    ) -> FileIntegrity:
         """Return the integrity checks for a campaign's run directory."""
         copy = TrustedCopy.of(paths.root, config.campaign_id)
         recipe = LaunchedRecipe(paths.recipe, config.recipe_hash)
         exposed = config.isolation is Isolation.NONE
         view = Path(config.views[Split.VALIDATION])
         data = data_copy(view, config.data_hash) if exposed and config.data_hash else None
-        return cls(paths, journal, state, recipe, exposed, data, copy, Contents(copy.contents))
+        return cls(paths, journal, state, recipe, exposed, data, copy, TrustedCopies(copy.contents))
 
     def begin(self) -> None:
         """Compare the files of earlier drivers; copy files that lack a copy and have their recorded

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed import read_regular
@@ -17,7 +17,7 @@ V = TypeVar("V", bound=BaseModel)
 
 
 async def once(
-    path: Path, kind: type[V], make: Callable[[], Awaitable[V]], integrity: Integrity | None
+    path: Path, kind: type[V], make: Callable[[], Awaitable[V]], integrity: FileIntegrity | None
 ) -> V:
     """Return the content of a file; if the file is missing, make the content and write it.
 

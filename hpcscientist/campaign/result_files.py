@@ -24,7 +24,7 @@ from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Attempt
 from hpcscientist.records.trial import Stage, TrialReport, TrialSpec, index_of
 from hpcscientist.results import store
 from hpcscientist.results.compact import compact
-from hpcscientist.results.scan import Recorded, disagreement, loose_files, right_among
+from hpcscientist.results.scan import JournalTrial, disagreement, loose_files, right_among
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,16 @@ class ResultFiles:
         right = right_among([self.paths.trial(trial_id).result for trial_id in trials], known)
         self._write(sorted(known.keys() - right), known)
 
-    def _recorded(self, trials: Iterable[str]) -> dict[str, Recorded]:
+    def _recorded(self, trials: Iterable[str]) -> dict[str, JournalTrial]:
         return {
-            trial.trial_id: Recorded(trial.idea_id, trial.attempt, trial.stage, trial.seed, report)
+            trial.trial_id: JournalTrial(
+                trial.idea_id, trial.attempt, trial.stage, trial.seed, report
+            )
             for trial in map(self.state.trials.__getitem__, trials)
             if not trial.infra_failed and (report := trial.report) is not None
         }
 
-    def _write(self, trials: Sequence[str], known: Mapping[str, Recorded]) -> None:
+    def _write(self, trials: Sequence[str], known: Mapping[str, JournalTrial]) -> None:
         written = 0
         for trial_id in trials:
             written += self._write_one(self.state.trials[trial_id], known[trial_id].report)
@@ -82,7 +84,7 @@ class ResultFiles:
         place = self.paths.trial(trial.trial_id)
         folders.renew(make_way(self.paths, place.spec).parent)
         place.out.mkdir()
-        folders.write(place, spec, durable=False)
+        folders.write_spec(place, spec, durable=False)
         store.write_result(place, spec, report)
         return True
 

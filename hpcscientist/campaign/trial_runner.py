@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from hpcscientist.campaign.integrity import Integrity, make_way
+from hpcscientist.campaign.integrity import FileIntegrity, make_way
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.waiting import Runs
@@ -93,7 +93,7 @@ class TrialRunner:
         `once` raises.
         """
         for spec in specs:
-            confirmed.check(spec, self.state)
+            confirmed.guard_test_split(spec, self.state)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._run(spec)) for spec in specs]
@@ -109,7 +109,7 @@ class TrialRunner:
         directory's disk is full, and SplitGuarded, before anything runs, if the trial may not see
         the test split.
         """
-        confirmed.check(spec, self.state)
+        confirmed.guard_test_split(spec, self.state)
         # Run it alone if an earlier run was lost, or its folder was tampered with.
         alone = self.state.losses.of(spec.trial_id) > 0 or self._was_tampered_with(spec)
         spec = spec.model_copy(update={"alone": alone}) if spec.run > 1 else spec
@@ -170,7 +170,7 @@ class TrialRunner:
                 # A driver that resumes writes it again unless it is complete: see `_holds`. Without
                 # it a result does not count and the trial runs again, which a trial on the test
                 # split must not.
-                folders.write(trial, spec, durable=spec.stage is Stage.CONFIRM)
+                folders.write_spec(trial, spec, durable=spec.stage is Stage.CONFIRM)
         except OSError as error:
             raise DiskFull(
                 f"{trial.root}: cannot be written: {error.strerror}; fix that and run "
@@ -364,7 +364,7 @@ def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
     if presence.live_worker(trial, spec.run) is not None:
         return True  # a live worker would take a rewritten spec for tampering
     try:
-        old = folders.read(trial)
+        old = folders.read_spec(trial)
     except (OSError, ValueError):
         return False
     # An idea that tries versions concurrently may have spent more tokens since: still the same run.
@@ -386,7 +386,7 @@ class DueTrials:
 
     specs: SpecFactory
     state: CampaignState
-    integrity: Integrity
+    integrity: FileIntegrity
 
     def spec(self, action: RunTrial) -> TrialSpec:
         """Return a trial's spec. Raises IdeaDamaged if the idea or its attempt's code differs from

@@ -44,7 +44,7 @@ class Runs(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class WaitedRun:
     """One run that a caller waits for. `gone` is set once nothing of the run can continue."""
 
     spec: TrialSpec
@@ -94,7 +94,7 @@ class Entry:
         self.done.cancel()
 
 
-def turn(entry: Entry) -> tuple[bool, float]:
+def turn(entry: WaitedRun) -> tuple[bool, float]:
     """Return the sort key of waiting entries: pilots and baseline trials first, then by time.
 
     A pilot is short, and its idea cannot continue before it ends: if pilots waited last, the last

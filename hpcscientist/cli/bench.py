@@ -117,7 +117,7 @@ def slurm(
     unwind_on(signal.SIGTERM, signal.SIGHUP)  # the unwinding cancels the jobs
     settings = settings_from(**given)
     image = settings.image or os.environ.get("HPCSCI_TEST_IMAGE")
-    options = found.Options(
+    options = found.SlurmOptions(
         folder=folder,
         site=load_site(settings.site, Path.cwd(), settings.slurm),
         image=str(expanded(image).absolute()) if image else None,
@@ -168,7 +168,7 @@ def serving(
     settings = settings_from(site=site)
     given["in_flight"] = tuple(dict.fromkeys(given["in_flight"]))
     sizes = found.ON_GPU if gpu else {}
-    options = found.Options(
+    options = found.ServingOptions(
         folder=folder,
         site=load_site(settings.site, Path.cwd(), settings.slurm),
         settings=settings,
@@ -237,7 +237,7 @@ def model(
     parts = tuple(measure.PARTS) if "all" in ablate else tuple(dict.fromkeys(ablate))
     if unknown := [part for part in parts if part not in measure.PARTS]:
         raise UsageError(f"--ablate {unknown[0]}: give one of {', '.join(measure.PARTS)}, or all")
-    options = measure.Options(settings, folder, seeds, control=not no_control, ablate=parts)
+    options = measure.ModelOptions(settings, folder, seeds, control=not no_control, ablate=parts)
     with interruptible():
         pairs = measure.measure(options, lambda text: tell("model", printable(text)))
     if as_json:
@@ -277,13 +277,13 @@ def review(
     them.
     """
     from hpcscientist.reviews import form  # noqa: PLC0415 (late, as all others)
-    from hpcscientist.reviews.review import Wanted  # noqa: PLC0415
+    from hpcscientist.reviews.review import ReviewOptions  # noqa: PLC0415
 
     if bool(labelled) == planted:
         raise UsageError("give one of --labelled DIR and --planted")
     here = Path.cwd()
     unwind_on(signal.SIGTERM, signal.SIGHUP)
-    wanted = Wanted(
+    wanted = ReviewOptions(
         form=form.load(given["form_name"] or form.DEFAULT, here),
         settings=settings_from(),
         out=(here / expanded(given["out"])).absolute(),
@@ -346,7 +346,7 @@ def scientist(
     here, settings = Path.cwd(), settings_from(**given)
     vault.use_root(default_private_root(settings))
     known = found.read([(here / expanded(instance)).absolute() for instance in instances])
-    options = found.Options(settings, folder, judges, samples)
+    options = found.ScientistOptions(settings, folder, judges, samples)
     with interruptible():
         results = found.measure(known, options, lambda text: tell("scientist", printable(text)))
     if as_json:

@@ -25,4 +25,4 @@ def cancel(directory: Path) -> None:
     click.echo(f"{paths.root}: {was}", err=True)
     with contextlib.suppress(HpcsciError, OSError):  # stopping needs no configuration
         settings = settings_from()
-        folder_copy.clear(default_data_root(settings), default_private_root(settings))
+        folder_copy.clear_staging(default_data_root(settings), default_private_root(settings))

@@ -13,16 +13,16 @@ import click
 
 from hpcscientist.cli.shared.options import settings_from, site_options, unwind_on
 from hpcscientist.config.site import load_site
-from hpcscientist.doctor.check import State, is_anything_missing
-from hpcscientist.doctor.examine import Options, examine
+from hpcscientist.doctor.check import CheckState, is_anything_missing
+from hpcscientist.doctor.examine import DoctorOptions, examine
 from hpcscientist.doctor.model import served
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import expanded
 
 if TYPE_CHECKING:
-    from hpcscientist.doctor.check import Check
+    from hpcscientist.doctor.check import DoctorCheck
 
-_STYLES = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"}
+_STYLES = {CheckState.OK: "green", CheckState.WARNING: "yellow", CheckState.MISSING: "bold red"}
 
 
 @click.command()
@@ -50,7 +50,7 @@ def doctor(as_json: bool, gpus: int, wait: float, no_job: bool, **given: Any) ->
     image = (folder / expanded(settings.image)).absolute() if settings.image else None
     if image is not None and not image.exists():
         raise UsageError(f"--image {image}: does not exist; see containers/README.md")
-    options = Options(
+    options = DoctorOptions(
         settings=settings,
         site=load_site(settings.site, folder, settings.slurm),
         run_dir=(folder / settings.run_dir).absolute(),
@@ -69,7 +69,7 @@ def doctor(as_json: bool, gpus: int, wait: float, no_job: bool, **given: Any) ->
     return 1 if is_anything_missing(found) else 0
 
 
-def _table(found: Iterable[Check]) -> None:
+def _table(found: Iterable[DoctorCheck]) -> None:
     from rich.console import Console  # noqa: PLC0415 (for terminals only)
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -83,7 +83,7 @@ def _table(found: Iterable[Check]) -> None:
     Console().print(table)
 
 
-def _lines(found: Sequence[Check]) -> None:
+def _lines(found: Sequence[DoctorCheck]) -> None:
     width = max(len(check.name) for check in found)
     for check in found:
         click.echo(f"{check.state.value:8} {check.name:{width}}  {check.found}")

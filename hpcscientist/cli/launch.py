@@ -24,7 +24,7 @@ from hpcscientist.cli.shared.options import (
     site_options,
     unwind_on,
 )
-from hpcscientist.cli.shared.progress import Progress, header, status_line
+from hpcscientist.cli.shared.progress import ProgressPrinter, header, status_line
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import UsageError
@@ -159,7 +159,7 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
     if detach and not is_controlled(config):
         raise UsageError(f"{paths.root}: no job drives this campaign; leave --detach out")
     settings = settings_from()
-    folder_copy.clear(default_data_root(settings), default_private_root(settings))
+    folder_copy.clear_staging(default_data_root(settings), default_private_root(settings))
     with share_shown(config.backend == "slurm"):
         return _go_on(paths, detach=detach)
 
@@ -167,7 +167,7 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
 def _go_on(paths: RunPaths, *, detach: bool, embedder: Embedder | None = None) -> int:
     """Drive a campaign to its end, here or in a Slurm job, and print its results."""
     told = click.echo if detach else None
-    with Progress(None if detach else status_line(paths)) as progress:
+    with ProgressPrinter(None if detach else status_line(paths)) as progress:
         state = api.go_on(paths, progress, progress.tell, detach=told, embedder=embedder)
     if not state.ended:  # a Slurm job continues to drive it
         return 0

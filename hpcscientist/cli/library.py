@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hpcscientist.literature.index.search import SearchableLibrary
     from hpcscientist.literature.library.build import BuildReport
-    from hpcscientist.literature.library.indexing import Index, Step
+    from hpcscientist.literature.library.indexing import BuildStep, LibraryIndex
     from hpcscientist.literature.library.paths import LibraryPaths
     from hpcscientist.records.literature import FormulaHit, Hit, SearchBy, SymbolHit, Why
 
@@ -44,14 +44,14 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
     """
     from hpcscientist.literature.library.build import build  # noqa: PLC0415
     from hpcscientist.literature.library.paths import LibraryPaths, refusal  # noqa: PLC0415
-    from hpcscientist.literature.library.store import check  # noqa: PLC0415
+    from hpcscientist.literature.library.store import check_folder  # noqa: PLC0415
     from hpcscientist.literature.online import fetch as fetching  # noqa: PLC0415
     from hpcscientist.literature.online.cache import Cache  # noqa: PLC0415
     from hpcscientist.literature.online.library import asker, default_cache  # noqa: PLC0415
     from hpcscientist.literature.online.services import NAMES  # noqa: PLC0415
 
     paths = LibraryPaths(folder)
-    before, index = check(paths), _index(paths)
+    before, index = check_folder(paths), _index(paths)
     name = next(name for name in NAMES if name.replace("_", "-") == service)
     query = " ".join(words)
     with interruptible():
@@ -63,7 +63,7 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
             source = fetching.keep(papers, paths.fetched, name, query)
         except OSError as error:
             raise refusal(paths.fetched, error) from error
-        with Progress() as progress:
+        with BuildDisplay() as progress:
             report = build([source], folder, index=index, progress=progress)
     for paper in papers:
         click.echo(f"{paper.paper_id}  {paper.year or '????'}  {printable(paper.title)}")
@@ -74,7 +74,7 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
     )
 
 
-def _index(paths: LibraryPaths) -> Index:
+def _index(paths: LibraryPaths) -> LibraryIndex:
     """Return an indexer for a library that keeps the library's embedding model."""
     from hpcscientist.literature.index import catalogue  # noqa: PLC0415 (heavy)
     from hpcscientist.literature.index.update import LibraryIndex  # noqa: PLC0415
@@ -271,9 +271,9 @@ def build(
             from hpcscientist.literature.index.update import LibraryIndex  # noqa: PLC0415
             from hpcscientist.literature.library import build as building  # noqa: PLC0415
 
-            options = building.Options(prune=prune, again=again, sweep=sweep)
+            options = building.BuildOptions(prune=prune, again=again, sweep=sweep)
             index = LibraryIndex(settings_from(**{"embedding.model": embedding_model}).embedding)
-            with Progress() as progress:
+            with BuildDisplay() as progress:
                 report = building.build(
                     inputs,
                     out,
@@ -324,7 +324,7 @@ _EVERY_S = 10.0
 _REDRAW_S = 0.1
 
 
-class Progress:
+class BuildDisplay:
     """A display of a build's steps on stderr, used as a context manager."""
 
     def __init__(self) -> None:
@@ -334,7 +334,7 @@ class Progress:
         self._told = self._drawn = time.monotonic()
         self._silent = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> BuildDisplay:
         """Start to draw bars if stderr is a terminal."""
         if sys.stderr.isatty():
             from rich.console import Console  # noqa: PLC0415 (for terminals only)
@@ -356,7 +356,7 @@ class Progress:
         if self._bars is not None:
             self._bars.stop()
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: BuildStep) -> None:
         """Show the progress of a step."""
         now = time.monotonic()
         first = step.name not in self._begun
@@ -374,7 +374,7 @@ class Progress:
             share = f" {100 * step.done / step.total:.0f} %" if step.total else ""
             self._say(f"{step.name}:{share}{f', {rate}' if step.documents else ''}")
 
-    def _draw(self, bars: Bars, step: Step, rate: str) -> None:
+    def _draw(self, bars: Bars, step: BuildStep, rate: str) -> None:
         total = step.total or None
         if step.name not in self._tasks:
             self._tasks[step.name] = bars.add_task(step.name, total=total, rate=rate)

@@ -15,7 +15,14 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
-from hpcscientist.papers.make import Made, Planned, Unwritten, Wanted, make, plan
+from hpcscientist.papers.make import (
+    FinishedPaper,
+    PaperOptions,
+    PlannedPaper,
+    Unwritten,
+    make,
+    plan,
+)
 from hpcscientist.papers.trace import COLUMNS, TraceRow, as_table
 from hpcscientist.papers.venue import DEFAULT, names
 from hpcscientist.papers.verify import Verified, traced, verify
@@ -72,7 +79,7 @@ def paper(
     if as_json:
         raise UsageError("--json: works only with --check or --trace; leave it out")
     unwind_on(signal.SIGTERM, signal.SIGHUP)
-    wanted = Wanted(
+    wanted = PaperOptions(
         folder=here,
         settings=settings_from(),
         ideas=tuple(given["ideas"]),
@@ -91,7 +98,7 @@ def _say(text: str) -> None:
     click.echo(f"paper: {printable(text)}", err=True)
 
 
-def _made(found: Made | Unwritten) -> bool:
+def _made(found: FinishedPaper | Unwritten) -> bool:
     """Print the result of one paper; return whether the paper passed its checks."""
     if isinstance(found, Unwritten):
         click.echo(f"{found.subject}: not written: {printable(found.reason)}")
@@ -144,7 +151,7 @@ def _defects(found: Sequence[Defect]) -> None:
         click.echo(f"  and {len(found) - _MOST_SHOWN} more defects; --check --json lists them")
 
 
-def _planned(found: Iterable[Planned], lacking: Iterable[str]) -> int:
+def _planned(found: Iterable[PlannedPaper], lacking: Iterable[str]) -> int:
     for planned in found:
         click.echo(f"{planned.subject}: {printable(planned.title)}")
         click.echo(f"  folder: {planned.folder}")

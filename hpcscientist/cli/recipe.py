@@ -16,7 +16,7 @@ from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.importers import registry
 from hpcscientist.importers.draft import slug
-from hpcscientist.importers.request import Request
+from hpcscientist.importers.request import ImportRequest
 from hpcscientist.importers.source import open_source
 from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
@@ -149,7 +149,7 @@ def import_(
     for option in ("data", "scorer"):  # other processes read them, from other working directories
         if asked[option] is not None:
             asked[option] = expanded(str(asked[option])).absolute()
-    request = Request(
+    request = ImportRequest(
         open_source(expanded(str(source))),
         direction=Direction(direction) if direction else None,
         **asked,

@@ -12,7 +12,7 @@ from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.findings import Comparison, Holding, Reproduction
-from hpcscientist.reproduction.environment import Wanted
+from hpcscientist.reproduction.environment import RerunOptions
 from hpcscientist.reproduction.reproduce import reproduce_folder
 
 
@@ -49,7 +49,7 @@ def reproduce(
     # Consent is given on this command line only. A configuration file must not give it: it may
     # come with the folder.
     words, consent = SlurmOverrides(**given), allow_unsandboxed
-    wanted = Wanted(words=words, folder=here, settings=settings, consent=consent, **where)
+    wanted = RerunOptions(words=words, folder=here, settings=settings, consent=consent, **where)
     folder = (here / expanded(out)).absolute() if out else None
     found = reproduce_folder(directory.absolute(), idea, wanted, recipe or "", folder, _say)
     if as_json:

@@ -14,7 +14,7 @@ from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import calibrated, compare, form, page, paper
-from hpcscientist.reviews.review import Wanted, examples_of, load
+from hpcscientist.reviews.review import ReviewOptions, examples_of, load
 from hpcscientist.reviews.review import review as review_papers
 
 
@@ -59,7 +59,7 @@ def review(papers: tuple[str, ...], form_name: str, as_json: bool, **given: Any)
     found = form.load(form_name, here)
     if given["before"] and len(papers) > 1:
         raise UsageError("--before: works with one paper; review the others separately")
-    wanted = Wanted(
+    wanted = ReviewOptions(
         form=found,
         settings=settings_from(),
         out=_place(here, given["out"]),
@@ -118,7 +118,7 @@ def compare_papers(
     if samples % 2:
         raise UsageError(f"--samples {samples}: give an even number; half have the papers swapped")
     paths = (_place(here, first), _place(here, second))
-    wanted = compare.Wanted(
+    wanted = compare.ComparisonOptions(
         settings=settings_from(),
         out=_place(here, out),
         judges=judges,

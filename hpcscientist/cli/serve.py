@@ -18,7 +18,7 @@ from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.launching.serving import standalone
-from hpcscientist.launching.serving.standalone import Request
+from hpcscientist.launching.serving.standalone import StandaloneRequest
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
 
 
@@ -65,7 +65,8 @@ def serve(
     if dry_run:
         if nodes:
             click.echo(
-                controller_job.serving_script(standalone.job_of(paths, request, nodes)), nl=False
+                controller_job.serving_script(standalone.serving_job(paths, request, nodes)),
+                nl=False,
             )
         return 0
     if nodes:
@@ -95,22 +96,24 @@ def _here(paths: ServingPaths, job_id: str, node: str) -> int:
     return 0
 
 
-def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) -> int:
+def _by_job(paths: ServingPaths, request: StandaloneRequest, nodes: int, *, detach: bool) -> int:
     slurm = Slurm.of(request.site)
     if paths.request.exists():
-        standalone.require_none(slurm, standalone.read(paths))
+        standalone.require_no_job(slurm, standalone.read(paths))
     standalone.claim(paths, request)
     answered = False
     try:
         with interruptible():
-            job_id = controller_job.submit_serving(slurm, standalone.job_of(paths, request, nodes))
+            job_id = controller_job.submit_serving(
+                slurm, standalone.serving_job(paths, request, nodes)
+            )
             _tell(f"job {job_id} serves from {paths.root}")
             if detach:
                 click.echo(job_id)
                 _tell(f"progress: {paths.state}; once the models answer, {paths.job_log(job_id)}")
                 _tell(f"shows how to reach them; `{slurm.hint(f'scancel {job_id}')}` stops the job")
                 return 0
-            follower = standalone.Follower(slurm, paths, request, job_id, _tell)
+            follower = standalone.ServingFollower(slurm, paths, request, job_id, _tell)
             _show(paths, follower.until_ready(), request, job_id)
             _tell("press Ctrl-C to cancel the job")
             answered = True
@@ -120,15 +123,15 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
         raise
     except Interrupted as stop:
         _tell(f"{stop}; cancelling the job")
-        standalone.end(slurm, paths, request)
+        standalone.end_job(slurm, paths, request)
         _tell("the job has ended")
         if not answered:
             raise
     return 0
 
 
-def _show(paths: ServingPaths, endpoint: Endpoint, request: Request, job_id: str) -> None:
-    for line in standalone.card(paths, endpoint, request.login, getpass.getuser(), job_id):
+def _show(paths: ServingPaths, endpoint: Endpoint, request: StandaloneRequest, job_id: str) -> None:
+    for line in standalone.access_lines(paths, endpoint, request.login, getpass.getuser(), job_id):
         click.echo(printable(line))
 
 

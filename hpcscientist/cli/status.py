@@ -15,7 +15,7 @@ from hpcscientist.history import frozen, waiting
 from hpcscientist.history import status as reading
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching.costs import spending
-from hpcscientist.launching.jobs.dispatch import standing_of
+from hpcscientist.launching.jobs.dispatch import controller_state
 
 
 @click.command()
@@ -24,7 +24,7 @@ from hpcscientist.launching.jobs.dispatch import standing_of
 def status(directory: Path, as_json: bool) -> None:
     """Show the progress of the campaign in DIR."""
     paths = RunPaths(directory.absolute())
-    standing, costs = standing_of(paths), spending.CostLines()
+    standing, costs = controller_state(paths), spending.CostLines()
     state = reading.read_state(paths, costs.take)
     found = reading.status(paths, in_queue=standing.in_queue, state=state)
     if as_json:

@@ -13,7 +13,7 @@ from rich.live import Live
 from hpcscientist.cli.shared.options import run_directory
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.report.live import screen
-from hpcscientist.views.live import Follower
+from hpcscientist.views.live import LiveFollower
 
 
 @click.command()
@@ -28,7 +28,7 @@ def watch(directory: Path, every: float, once: bool) -> None:
     This command only reads files, so any number of people can watch. Without a terminal it
     prints the current view once.
     """
-    follower = Follower(RunPaths(directory.absolute()))
+    follower = LiveFollower(RunPaths(directory.absolute()))
     console = Console(markup=False, emoji=False, highlight=False)
     shot = follower.look()
     if once or not console.is_terminal or console.is_dumb_terminal:

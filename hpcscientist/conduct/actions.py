@@ -71,7 +71,7 @@ class Admit:
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class BriefIdea:
     """Vet an idea, look it up in the literature and plan it."""
 
     idea_id: str
@@ -116,7 +116,7 @@ class Decide:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class JudgeFindings:
     """Compute the findings and choose which ideas to confirm; `last`: no further idea comes."""
 
     ended: int
@@ -181,7 +181,17 @@ class Finish:
 
 
 Action = (
-    RunTrial | Propose | Admit | Brief | Take | Decide | Judge | Spend | Compact | Stop | Finish
+    RunTrial
+    | Propose
+    | Admit
+    | BriefIdea
+    | Take
+    | Decide
+    | JudgeFindings
+    | Spend
+    | Compact
+    | Stop
+    | Finish
 )
 
 

@@ -17,11 +17,11 @@ from hpcscientist.conduct import actions, reference
 from hpcscientist.conduct.actions import (
     Action,
     Admit,
-    Brief,
+    BriefIdea,
     Compact,
     Decide,
     Finish,
-    Judge,
+    JudgeFindings,
     Propose,
     Spend,
     Stop,
@@ -253,9 +253,9 @@ def _want_findings(wanted: Agenda, *, is_over: bool) -> None:
     ended = progress.ended
     if is_over and (rule.early or not progress.aside):
         if not (progress.judged_last and progress.judged_at == ended):
-            wanted.add(Judge(ended, last=True))
+            wanted.add(JudgeFindings(ended, last=True))
     elif rule.early and ended - progress.judged_at >= max(1, progress.judged_at // _SHARE):
-        wanted.add(Judge(ended, last=False))
+        wanted.add(JudgeFindings(ended, last=False))
 
 
 def _is_set_aside(wanted: Agenda, idea: IdeaState) -> bool:
@@ -264,7 +264,7 @@ def _is_set_aside(wanted: Agenda, idea: IdeaState) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class NextActions:
     """The actions to start now, the most urgent first, and when to decide again if nothing happens
     (seconds since the epoch). None: wait only for the actions under way.
     """
@@ -279,22 +279,22 @@ def decide(
     busy: Collection[str],
     now: float,
     memory: AgendaCache | None = None,
-) -> Decision:
+) -> NextActions:
     """Return the actions to start now. If nothing is busy, the decision has an action or a time to
     wait for, unless the campaign has ended.
 
     `memory` comes from earlier decisions of the same campaign. It only saves time.
     """
     if state.ended:
-        return Decision((), None)
+        return NextActions((), None)
     pattern = state.losses.pattern()
     if pattern:
-        return Decision((Stop("machine", f"{pattern}; fix that and run `hpcsci resume`"),), None)
+        return NextActions((Stop("machine", f"{pattern}; fix that and run `hpcsci resume`"),), None)
     wanted = Agenda(state, rules, now, AgendaCache() if memory is None else memory)
     has_run = reference.want(wanted)
     stops = [action for action in wanted.found if isinstance(action, Stop)]
     if stops:
-        return Decision((stops[0],), None)
+        return NextActions((stops[0],), None)
     want = _want_seeded if has_run else _want_unseeded
     # Ideas that were set aside return to `open`: the limit on concurrent ideas still holds.
     for idea_id in islice(state.progress.open, rules.extent.in_flight):
@@ -308,9 +308,9 @@ def decide(
         wanted.memory.keep_only(state.progress.open.keys() | state.progress.confirming.keys())
     due = {action.key: action for action in wanted.found if action.key not in busy}
     if not due and not busy and wanted.wake_at is None:
-        return Decision((_last(wanted),), None)
+        return NextActions((_last(wanted),), None)
     # The sort is stable: among equally urgent actions, the one proposed first goes first.
-    return Decision(tuple(sorted(due.values(), key=_urgency)), wanted.wake_at)
+    return NextActions(tuple(sorted(due.values(), key=_urgency)), wanted.wake_at)
 
 
 def _urgency(action: Action) -> int:
@@ -330,7 +330,7 @@ def _want_idea(wanted: Agenda, idea: IdeaState, *, reference_has_run: bool) -> N
     if not idea.admitted:
         return
     if idea.briefed is None:
-        wanted.add(Brief(idea.idea_id))
+        wanted.add(BriefIdea(idea.idea_id))
         return
     known = IdeaOutcomes(wanted.state, wanted.rules, idea)
     strategy = wanted.rules.strategies.of(idea.number, idea.arm, idea.briefed.parts)

@@ -39,7 +39,7 @@ class Proposing:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation:
+class ConfirmationRules:
     """The rules for confirming improvements; `early`: while other ideas are still under way."""
 
     enabled: bool
@@ -62,7 +62,7 @@ class Rules:
     published: float | None
     judging: Judging
     proposing: Proposing
-    confirmation: Confirmation
+    confirmation: ConfirmationRules
     strategies: Strategies
     budgets: tuple[str, ...]
     schedule: Schedule | None

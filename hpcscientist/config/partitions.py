@@ -15,7 +15,7 @@ _PLACE = ("partition", "account", "qos", "constraint")
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class JobNeeds:
     """What a job asks for on its one node. `memory_mb` is its total memory, in MiB."""
 
     minutes: int
@@ -30,7 +30,7 @@ class Need:
 
 
 def choose(
-    site: Site, need: Need, fix: str = "[budgets] or [resources] of recipe.toml"
+    site: Site, need: JobNeeds, fix: str = "[budgets] or [resources] of recipe.toml"
 ) -> SlurmSite:
     """Return the profile's [slurm] for a job, with the partition that it fits, its QOS and so on.
 
@@ -56,7 +56,7 @@ def of_controller(site: Site) -> SlurmSite:
     own = site.controller
     slurm = site.slurm
     if not own.partition:
-        need = Need(own.minutes, own.memory_mb, own.cpus, own.gpus)
+        need = JobNeeds(own.minutes, own.memory_mb, own.cpus, own.gpus)
         slurm = choose(site, need, "[controller] of the site profile")
     given = {name: value for name in _PLACE if (value := getattr(own, name))}
     return slurm.model_copy(update=given)
@@ -124,7 +124,7 @@ def mebibytes(text: str | int) -> int:
     return int(int(said[:-1]) * _UNITS[said[-1]]) if said[-1] in _UNITS else int(said)
 
 
-def _fits(row: PartitionChoice, need: Need) -> bool:
+def _fits(row: PartitionChoice, need: JobNeeds) -> bool:
     limits = (
         (minutes(row.max_time), need.minutes),
         (mebibytes(row.max_memory), need.memory_mb),
@@ -136,13 +136,13 @@ def _fits(row: PartitionChoice, need: Need) -> bool:
     return row.gpus is None or (need.gpus <= row.gpus and bool(need.gpus) == bool(row.gpus))
 
 
-def _names_kind(slurm: SlurmSite, need: Need) -> bool:
+def _names_kind(slurm: SlurmSite, need: JobNeeds) -> bool:
     """Return whether `gres` asks for the kind of GPU that the job needs, or for any kind."""
     kind = slurm.gres.removeprefix("gpu:").partition(":{gpus}")[0]
     return not (need.gpus and need.gpu_type) or kind in ("{gpus}", need.gpu_type)
 
 
-def _of_kind(slurm: SlurmSite, need: Need) -> SlurmSite:
+def _of_kind(slurm: SlurmSite, need: JobNeeds) -> SlurmSite:
     if not _names_kind(slurm, need):
         raise SiteError(
             "gpu-type",

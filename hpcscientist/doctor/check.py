@@ -9,7 +9,7 @@ from hpcscientist.files.text import one_line, printable
 from hpcscientist.records.base import Record
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """The result of a check; MISSING only for what keeps campaigns from running as asked."""
 
     OK = "ok"
@@ -17,43 +17,43 @@ class State(StrEnum):
     MISSING = "missing"
 
 
-class Check(Record):
+class DoctorCheck(Record):
     """One check. `mend` is its fix, empty if nothing needs fixing."""
 
     name: str
-    state: State
+    state: CheckState
     found: str
     mend: str = ""
 
 
-def ok(name: str, found: str) -> Check:
+def ok(name: str, found: str) -> DoctorCheck:
     """Return a check that passed."""
-    return Check(name=name, state=State.OK, found=_clean(found))
+    return DoctorCheck(name=name, state=CheckState.OK, found=_clean(found))
 
 
-def warning(name: str, found: str, mend: str) -> Check:
+def warning(name: str, found: str, mend: str) -> DoctorCheck:
     """Return a check of something that is optional, or that users should know."""
-    return Check(name=name, state=State.WARNING, found=_clean(found), mend=_clean(mend))
+    return DoctorCheck(name=name, state=CheckState.WARNING, found=_clean(found), mend=_clean(mend))
 
 
-def missing(name: str, found: str, mend: str) -> Check:
+def missing(name: str, found: str, mend: str) -> DoctorCheck:
     """Return a failed check of something that campaigns need."""
-    return Check(name=name, state=State.MISSING, found=_clean(found), mend=_clean(mend))
+    return DoctorCheck(name=name, state=CheckState.MISSING, found=_clean(found), mend=_clean(mend))
 
 
-def graded(state: State, name: str, found: str, mend: str) -> Check:
+def graded(state: CheckState, name: str, found: str, mend: str) -> DoctorCheck:
     """Return a check in a given state, with its fix unless the check passed."""
-    return Check(
+    return DoctorCheck(
         name=name,
         state=state,
         found=_clean(found),
-        mend="" if state is State.OK else _clean(mend),
+        mend="" if state is CheckState.OK else _clean(mend),
     )
 
 
-def is_anything_missing(checks: Iterable[Check]) -> bool:
+def is_anything_missing(checks: Iterable[DoctorCheck]) -> bool:
     """Return whether campaigns cannot run as asked."""
-    return any(check.state is State.MISSING for check in checks)
+    return any(check.state is CheckState.MISSING for check in checks)
 
 
 def _clean(text: str) -> str:

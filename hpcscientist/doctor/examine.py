@@ -17,11 +17,11 @@ from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.doctor import model, places, slurm, storage
-from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
+from hpcscientist.doctor.check import CheckState, DoctorCheck, graded, missing, ok, warning
 from hpcscientist.doctor.compute import job, node
 from hpcscientist.doctor.compute.job import MODULE
 from hpcscientist.doctor.compute.probe import apptainer_version
-from hpcscientist.doctor.compute.records import DoctorFolder, NodeReport, Place, Request
+from hpcscientist.doctor.compute.records import DoctorFolder, FileIdentity, NodeReport, NodeRequest
 from hpcscientist.doctor.rehearse import place
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm
@@ -35,9 +35,9 @@ from hpcscientist.records.site import Site
 _NAME = "papers"
 
 
-def check() -> Check:
+def check_papers() -> DoctorCheck:
     """Return the check of papers; campaigns run without any of this."""
-    found = engine.missing()
+    found = engine.missing_for_papers()
     preview = "Typst is installed" if engine.can_preview() else "Typst is not installed"
     if not found:
         return ok(_NAME, f"TeX, figures and PDF checks are available; for previews {preview}")
@@ -50,7 +50,7 @@ _LOCAL_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DoctorOptions:
     """What to check. `run_dir` is where run directories would be, `wait_s` how long to wait for
     the job. `image` is a path that exists, or None.
     """
@@ -64,7 +64,7 @@ class Options:
     with_job: bool = True
 
 
-def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
+def examine(options: DoctorOptions, say: Callable[[str], object]) -> Iterator[DoctorCheck]:
     """Yield the checks as they are made; `say` announces what takes long.
 
     Leaves no file and no job behind, even if it is interrupted.
@@ -74,7 +74,7 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
         f"{__version__} with Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})",
     )
     yield model.check(options.settings)
-    yield check()
+    yield check_papers()
     calls = Slurm(_COMMAND_S, cluster_of(options.site.slurm))
     there = calls.is_there()
     if there:
@@ -102,8 +102,8 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
 
 
 def _places(
-    calls: Slurm | None, options: Options, reports: Sequence[NodeReport]
-) -> Sequence[places.Place]:
+    calls: Slurm | None, options: DoctorOptions, reports: Sequence[NodeReport]
+) -> Sequence[places.ServingPlace]:
     """Return where models could be served: this machine, if no place on a cluster is known."""
     report = next(iter(reports), None)
     nodes, site = options.settings.nodes, options.site
@@ -122,10 +122,10 @@ def _places(
     return [*job, *others] or [places.here(site)]
 
 
-def _no_slurm(settings: Settings) -> Check:
+def _no_slurm(settings: Settings) -> DoctorCheck:
     wanted = settings.backend == "slurm" or settings.site or settings.slurm != SlurmOverrides()
     return graded(
-        State.MISSING if wanted else State.WARNING,
+        CheckState.MISSING if wanted else CheckState.WARNING,
         "slurm",
         "there is no sbatch on PATH: trials run on this machine (--backend local)",
         "load your site's Slurm module; on your own machine, nothing is needed",
@@ -134,11 +134,11 @@ def _no_slurm(settings: Settings) -> Check:
 
 def _elsewhere(
     calls: Slurm,
-    options: Options,
+    options: DoctorOptions,
     folder: DoctorFolder,
     say: Callable[[str], object],
     reports: list[NodeReport],
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     """Examine a compute node by a job; add its report to `reports`."""
     version = apptainer_version()
     yield ok("apptainer here", version or "not on this machine; only compute nodes need it")
@@ -152,7 +152,7 @@ def _elsewhere(
     say(f"waiting for a compute node, at most {options.wait_s:g} s; Ctrl-C stops and cleans up")
     result = job.run(calls, options.site, folder, options.gpus, options.wait_s)
     if result.report is None:
-        state = State.MISSING if result.is_lacking else State.WARNING
+        state = CheckState.MISSING if result.is_lacking else CheckState.WARNING
         yield graded(state, "job", result.said, result.mend)
         return
     report = result.report
@@ -163,11 +163,11 @@ def _elsewhere(
 
 
 def _here(
-    options: Options,
+    options: DoctorOptions,
     folder: DoctorFolder,
     say: Callable[[str], object],
     reports: list[NodeReport],
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     """Examine this machine in a separate process, as a worker would run; see `_elsewhere`."""
     request = _request(options, folder)
     say("running a trial on this machine")
@@ -188,9 +188,9 @@ def _here(
     yield from node.checks(report, request, "this machine")
 
 
-def _request(options: Options, folder: DoctorFolder) -> Request:
+def _request(options: DoctorOptions, folder: DoctorFolder) -> NodeRequest:
     """Write the request for the node, and the files that it tests; return the request."""
-    request = Request(
+    request = NodeRequest(
         host=options.site.host,
         image=options.image,
         gpus=options.gpus,
@@ -202,7 +202,7 @@ def _request(options: Options, folder: DoctorFolder) -> Request:
     return request
 
 
-def _shared(settings: Settings) -> Iterator[Place]:
+def _shared(settings: Settings) -> Iterator[FileIdentity]:
     """Yield the folders that workers need, or the nearest parent folder that exists."""
     roots = {
         "prepared data": default_data_root(settings),

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings, Settings
-from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
-from hpcscientist.doctor.places import HERE, Place
+from hpcscientist.doctor.check import CheckState, DoctorCheck, graded, missing, ok, warning
+from hpcscientist.doctor.places import HERE, ServingPlace
 from hpcscientist.errors import ModelError, ServingError, WeightsError
 from hpcscientist.launching import embedder_choice
 from hpcscientist.models.embedding.sentences import INSTALL, KEYWORDS, installed, open_embedder
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking.interpreter import (
-    Engine,
+    ServingEngine,
     ask,
     command,
     is_tried,
@@ -52,7 +52,7 @@ def folders(settings: Settings) -> Iterator[Path]:
             continue
 
 
-def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[Check]:
+def checks(settings: Settings, site: Site, places: Sequence[ServingPlace]) -> Iterator[DoctorCheck]:
     """Yield the checks of all models that would be served; nothing if there are none.
 
     Models with complete weights are laid out together, as a launch does.
@@ -84,7 +84,7 @@ def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[
         yield from fits(tuple(whole.values()), places, settings)
 
 
-def weights(name: str, checkpoint: Checkpoint) -> Check:
+def weights(name: str, checkpoint: Checkpoint) -> DoctorCheck:
     """Return the check of a model whose weights are complete."""
     kind = f", quantized ({checkpoint.quantization})" if checkpoint.quantization else ""
     found = (
@@ -99,7 +99,9 @@ def weights(name: str, checkpoint: Checkpoint) -> Check:
     return ok(f"model {name}", found)
 
 
-def engine(checkpoint: Checkpoint, python: Sequence[str], found: Engine) -> Iterator[Check]:
+def engine(
+    checkpoint: Checkpoint, python: Sequence[str], found: ServingEngine
+) -> Iterator[DoctorCheck]:
     """Yield the check that the serving interpreter has vLLM and Ray, and knows the model."""
     why = reason(Path(checkpoint.folder), python, found)
     if why is None:
@@ -117,8 +119,8 @@ def engine(checkpoint: Checkpoint, python: Sequence[str], found: Engine) -> Iter
 
 
 def fits(
-    checkpoints: Sequence[Checkpoint], places: Sequence[Place], settings: Settings
-) -> Iterator[Check]:
+    checkpoints: Sequence[Checkpoint], places: Sequence[ServingPlace], settings: Settings
+) -> Iterator[DoctorCheck]:
     """Yield for each place whether the models fit there together: the layouts, or what lacks."""
     names = names_of([Path(checkpoint.folder) for checkpoint in checkpoints])
     demands = {names[Path(one.folder)]: Demand(checkpoint=one) for one in checkpoints}
@@ -135,19 +137,19 @@ def fits(
             nodes, layouts = _fewest_nodes(demands, place, settings)
         except ServingError as error:
             what, _, mend = str(error).rpartition("; ")
-            bad = State.MISSING if place.is_chosen else State.WARNING
+            bad = CheckState.MISSING if place.is_chosen else CheckState.WARNING
             yield graded(bad, name, (what or str(error)) + place.note, mend or _OTHER)
             continue
         line = _described(name, nodes, layouts, place)
         why = doubt(demands, _machine(place, nodes), settings.serving)
-        if why and line.state is State.OK:
+        if why and line.state is CheckState.OK:
             what, _, mend = why.rpartition("; ")
             line = warning(name, f"{line.found}; {what}", mend)
         yield line
 
 
 def _fewest_nodes(
-    demands: Mapping[str, Demand], place: Place, settings: Settings
+    demands: Mapping[str, Demand], place: ServingPlace, settings: Settings
 ) -> tuple[int, dict[str, Layout]]:
     """Return the layouts on the requested nodes, or on the fewest nodes that hold the models.
 
@@ -164,16 +166,18 @@ def _fewest_nodes(
 
 
 def _on(
-    demands: Mapping[str, Demand], place: Place, nodes: int, serving: ServingSettings
+    demands: Mapping[str, Demand], place: ServingPlace, nodes: int, serving: ServingSettings
 ) -> dict[str, Layout]:
     return lay_out_all(demands, _machine(place, nodes), serving)
 
 
-def _machine(place: Place, nodes: int) -> Machine:
+def _machine(place: ServingPlace, nodes: int) -> Machine:
     return place.machine.model_copy(update={"nodes": nodes})
 
 
-def _described(name: str, nodes: int, layouts: Mapping[str, Layout], place: Place) -> Check:
+def _described(
+    name: str, nodes: int, layouts: Mapping[str, Layout], place: ServingPlace
+) -> DoctorCheck:
     several = len(layouts) > 1
     sizes = "; ".join(
         (f"{model}: " if several else "") + _sizes(layout, nodes, place)
@@ -186,7 +190,7 @@ def _described(name: str, nodes: int, layouts: Mapping[str, Layout], place: Plac
     return ok(name, found)
 
 
-def _sizes(layout: Layout, nodes: int, place: Place) -> str:
+def _sizes(layout: Layout, nodes: int, place: ServingPlace) -> str:
     sizes = f"{layout.replicas} replicas"
     if place.machine.gpus:
         sizes += (
@@ -201,7 +205,7 @@ def _sizes(layout: Layout, nodes: int, place: Place) -> str:
 _NAME = "likeness"
 
 
-def check(settings: Settings) -> Check:
+def check(settings: Settings) -> DoctorCheck:
     """Return the check of the embedder; a configured model is opened and tried here."""
     release = installed()
     library = f"sentence-transformers {release}" if release else "sentence-transformers"

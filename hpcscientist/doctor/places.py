@@ -17,7 +17,7 @@ HERE = "this machine"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServingPlace:
     """A place where models could be served. `nodes` is how many it has, `note` what is uncertain.
 
     `machine` is one of its nodes; the GPUs' memory is 0 if unknown. `is_chosen`: models must fit
@@ -31,7 +31,7 @@ class Place:
     note: str = ""
 
 
-def of_the_job(site: Site, count: int, report: NodeReport | None) -> Place:
+def of_the_job(site: Site, count: int, report: NodeReport | None) -> ServingPlace:
     """Return the nodes of the controller job, as the site profile's [controller] asks for them.
 
     A launch lays models out there. `report` is what the doctor's job found on one of them.
@@ -42,7 +42,7 @@ def of_the_job(site: Site, count: int, report: NodeReport | None) -> Place:
     note = "" if is_sure or not machine else "; its GPUs' memory is the least of their kind"
     if own.gpus and report is not None and report.gpu_memory_mb:
         memory_mb, note = min(report.gpu_memory_mb), f"; memory as the driver of {report.node} says"
-    return Place(
+    return ServingPlace(
         name="the job of --nodes",
         nodes=count,
         machine=Machine(
@@ -59,7 +59,7 @@ def of_the_job(site: Site, count: int, report: NodeReport | None) -> Place:
 
 def places_of(
     found: Sequence[Partition], name: str, report: NodeReport | None, *, binding: bool = True
-) -> list[Place]:
+) -> list[ServingPlace]:
     """Return the places on a cluster for models: partitions with GPUs, and the chosen partition.
 
     `report` is what the doctor's job found on a node of the chosen partition. Without `binding`
@@ -77,13 +77,13 @@ def places_of(
 
 def _places(
     partition: Partition, kind: NodeKind, is_chosen: bool, report: NodeReport | None
-) -> Iterator[Place]:
+) -> Iterator[ServingPlace]:
     nodes = kind.usable
     if partition.max_nodes.isdigit():
         nodes = min(nodes, int(partition.max_nodes))
     for gres, count in parse_gres(kind.gpus) or (("", 0),):
         memory_mb, note = _memory(gres, report if is_chosen else None) if count else (0, "")
-        yield Place(
+        yield ServingPlace(
             name=f"{partition.name}" + (f" ({count} {gres or 'GPUs'} a node)" if count else ""),
             nodes=max(1, nodes),
             machine=Machine(
@@ -110,7 +110,7 @@ def _memory(gres: str, report: NodeReport | None) -> tuple[int, str]:
     return known.mb, f"; counted as the smallest {gres}, {known.mb / 1024:.0f} GiB"
 
 
-def here(site: Site) -> Place:
+def here(site: Site) -> ServingPlace:
     """Return this machine with its resources, as a launch without --nodes would use it."""
     machine = nodes.machine_of(site, nodes.here(), is_slurm=False)
-    return Place(name=HERE, nodes=1, machine=machine, is_chosen=True)
+    return ServingPlace(name=HERE, nodes=1, machine=machine, is_chosen=True)

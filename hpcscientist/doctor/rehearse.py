@@ -15,10 +15,10 @@ from pathlib import Path
 from hpcscientist import __version__
 from hpcscientist.doctor.compute.records import (
     DoctorFolder,
+    FileIdentity,
     Inside,
-    Place,
+    NodeRequest,
     Rehearsed,
-    Request,
     Walls,
 )
 from hpcscientist.execution import trial
@@ -45,7 +45,7 @@ _PROCESS = "hpcscientist.doctor.compute.probe"
 _LIMITS = {"deadline_s": 60.0, "memory_mb": 512, "output_mb": 16, "cpus": 1}
 
 
-def rehearse(request: Request, folder: DoctorFolder) -> tuple[Rehearsed, ...]:
+def rehearse(request: NodeRequest, folder: DoctorFolder) -> tuple[Rehearsed, ...]:
     """Run the rehearsal as a campaign would; if the container cannot start, run it again with an
     open network. Raises OSError.
     """
@@ -71,7 +71,7 @@ def _did_not_start(rehearsed: Rehearsed) -> bool:
     return isinstance(outcome, MachineFailed) and outcome.failure is MachineFailure.SETUP
 
 
-def _run(request: Request, folder: DoctorFolder) -> Rehearsed:
+def _run(request: NodeRequest, folder: DoctorFolder) -> Rehearsed:
     paths = folder.rehearsal(request.host.network)
     paths.out.mkdir(parents=True)
     spec = _spec(request, folder)
@@ -88,7 +88,7 @@ def _run(request: Request, folder: DoctorFolder) -> Rehearsed:
     )
 
 
-def _spec(request: Request, folder: DoctorFolder) -> TrialSpec:
+def _spec(request: NodeRequest, folder: DoctorFolder) -> TrialSpec:
     code, scorer = _HERE / "code", _HERE / "score.py"
     return TrialSpec(
         trial_id="rehearsal",
@@ -127,7 +127,7 @@ def _spec(request: Request, folder: DoctorFolder) -> TrialSpec:
     )
 
 
-def _places(folder: DoctorFolder) -> Iterator[Place]:
+def _places(folder: DoctorFolder) -> Iterator[FileIdentity]:
     """Yield the files and folders of this machine that a candidate must not see."""
     named = {
         "the labels": folder.labels,
@@ -141,10 +141,10 @@ def _places(folder: DoctorFolder) -> Iterator[Place]:
             yield place(name, path)
 
 
-def place(name: str, path: Path) -> Place:
+def place(name: str, path: Path) -> FileIdentity:
     """Return a path with its device and inode numbers on this machine. Raises OSError."""
     info = path.stat()
-    return Place(name=name, path=str(path), identity=(info.st_dev, info.st_ino))
+    return FileIdentity(name=name, path=str(path), identity=(info.st_dev, info.st_ino))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.config.partitions import all_kinds
-from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
+from hpcscientist.doctor.check import CheckState, DoctorCheck, graded, missing, ok, warning
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
@@ -132,7 +132,7 @@ def chosen(partitions: Sequence[Partition], name: str) -> list[Partition]:
     return [p for p in partitions if (p.name in names if name else p.is_default)]
 
 
-def partition_checks(partitions: Sequence[Partition], *wanted: str) -> list[Check]:
+def partition_checks(partitions: Sequence[Partition], *wanted: str) -> list[DoctorCheck]:
     """Return a check for each partition.
 
     `wanted` are the lists of names that jobs are submitted to ("" is the default partition). All
@@ -152,10 +152,10 @@ def partition_checks(partitions: Sequence[Partition], *wanted: str) -> list[Chec
         if not any(map(_is_good, mine)):
             lacking |= {p.name for p in mine}
     for partition in partitions:
-        bad = State.MISSING if partition.name in lacking else State.WARNING
+        bad = CheckState.MISSING if partition.name in lacking else CheckState.WARNING
         found.append(
             graded(
-                State.OK if _is_good(partition) else bad,
+                CheckState.OK if _is_good(partition) else bad,
                 f"partition {partition.name}",
                 describe(partition),
                 "`sinfo -R` shows why nodes are not usable; choose another --partition",
@@ -172,7 +172,7 @@ _ASSOCIATIONS = "format=Account,QOS"
 _NO_LIMIT = 10**8
 
 
-def checks(slurm: Slurm, profile: Site) -> Iterator[Check]:
+def checks(slurm: Slurm, profile: Site) -> Iterator[DoctorCheck]:
     """Yield the checks of a Slurm whose commands are on PATH."""
     site, kinds = profile.slurm, all_kinds(profile)
     try:
@@ -209,7 +209,7 @@ def config_pairs(text: str) -> dict[str, str]:
     return {key: value.strip() for key, value in pairs}
 
 
-def accounting(slurm: Slurm, site: SlurmSite, config: Mapping[str, str]) -> Check:
+def accounting(slurm: Slurm, site: SlurmSite, config: Mapping[str, str]) -> DoctorCheck:
     """Return the check that accounting exists and answers."""
     name, kind = "slurm accounting", config.get("AccountingStorageType", "")
     if not kind.endswith("slurmdbd"):
@@ -230,7 +230,7 @@ def accounting(slurm: Slurm, site: SlurmSite, config: Mapping[str, str]) -> Chec
 
 def _associations(
     slurm: Slurm, kinds: Iterable[SlurmSite], config: Mapping[str, str]
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     if not config.get("AccountingStorageType", "").endswith("slurmdbd"):
         return
     try:
@@ -247,7 +247,7 @@ def _associations(
     )
 
 
-def associations(text: str, site: SlurmSite, enforced: str) -> Iterator[Check]:
+def associations(text: str, site: SlurmSite, enforced: str) -> Iterator[DoctorCheck]:
     """Yield the checks that the user may use the requested account and QOS.
 
     `text` has one line `account|qos,qos` per association; `enforced` is AccountingStorageEnforce.
@@ -275,7 +275,7 @@ def associations(text: str, site: SlurmSite, enforced: str) -> Iterator[Check]:
         yield ok("slurm qos", f"{site.qos or 'your default'}; open to you: {', '.join(allowed)}")
 
 
-def memory(site: SlurmSite, config: Mapping[str, str]) -> Check:
+def memory(site: SlurmSite, config: Mapping[str, str]) -> DoctorCheck:
     """Return the check that Slurm allocates memory; otherwise `--mem` has no effect."""
     name, kind = "slurm memory", config.get("SelectTypeParameters", "")
     if "MEMORY" in kind.upper():
@@ -287,14 +287,14 @@ def memory(site: SlurmSite, config: Mapping[str, str]) -> Check:
     )
 
 
-def _limits(slurm: Slurm, site: SlurmSite) -> Check:
+def _limits(slurm: Slurm, site: SlurmSite) -> DoctorCheck:
     try:
         return limits(read_limits(slurm, site), site.partition)
     except SchedulerError as error:
         return missing("slurm limits", f"cannot be read: {error}", "give --partition, or try again")
 
 
-def limits(found: SlurmLimits, partition: str = "") -> Check:
+def limits(found: SlurmLimits, partition: str = "") -> DoctorCheck:
     """Return a check that shows the limits of arrays, queue and time, for jobs of a partition."""
     submit = f"{found.max_submit}" if found.max_submit < _NO_LIMIT else "any number"
     return ok(

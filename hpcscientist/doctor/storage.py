@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.doctor.check import Check, State, graded, missing, ok
+from hpcscientist.doctor.check import CheckState, DoctorCheck, graded, missing, ok
 
 # With less than this, a campaign of a few hundred ideas may not finish.
 ENOUGH_MB, ENOUGH_INODES = 5 * 1024, 50_000
@@ -29,13 +29,13 @@ class Quota:
     limit_files: int
 
 
-def checks(where: Path, folder: Path) -> list[Check]:
+def checks(where: Path, folder: Path) -> list[DoctorCheck]:
     """Return the checks of where run directories would be; `folder` is an empty folder there."""
     quotas = [check_quota(quota) for quota in read_quotas(where)]
     return [behaviour(where, folder), *space(where), *quotas]
 
 
-def behaviour(where: Path, folder: Path) -> Check:
+def behaviour(where: Path, folder: Path) -> DoctorCheck:
     """Test what run directories rely on: atomic rename, exclusive creation, fsync."""
     name = "file system"
     kind = file_system(folder)
@@ -48,7 +48,7 @@ def behaviour(where: Path, folder: Path) -> Check:
     if fault is not None:
         return missing(name, f"{where} ({kind}): {fault}", "give another --run-dir")
     return graded(
-        State.WARNING if kind in _IN_MEMORY else State.OK,
+        CheckState.WARNING if kind in _IN_MEMORY else CheckState.OK,
         name,
         f"{where} ({kind}): renames are atomic, exclusive creation holds",
         "it is in memory and is lost when this machine stops: give another --run-dir",
@@ -98,13 +98,13 @@ def type_in(table: str, path: str) -> str:
     return kind
 
 
-def space(folder: Path) -> list[Check]:
+def space(folder: Path) -> list[DoctorCheck]:
     """Return the checks of free space and free inodes."""
     info = os.statvfs(folder)
     free_mb = info.f_bavail * info.f_frsize // 2**20
     found = [
         graded(
-            State.OK if free_mb >= ENOUGH_MB else State.WARNING,
+            CheckState.OK if free_mb >= ENOUGH_MB else CheckState.WARNING,
             "space",
             f"{free_mb / 1024:.1f} GiB free for {folder}",
             "free some space, or give another --run-dir",
@@ -115,7 +115,7 @@ def space(folder: Path) -> list[Check]:
     else:
         found.append(
             graded(
-                State.OK if info.f_favail >= ENOUGH_INODES else State.WARNING,
+                CheckState.OK if info.f_favail >= ENOUGH_INODES else CheckState.WARNING,
                 "inodes",
                 f"{info.f_favail} free of {info.f_files}",
                 "remove files, or give another --run-dir",
@@ -164,7 +164,7 @@ def parse_quotas(text: str) -> list[Quota]:
     return found
 
 
-def check_quota(quota: Quota) -> Check:
+def check_quota(quota: Quota) -> DoctorCheck:
     """Return the check that a quota leaves enough space and files."""
     left_mb = (quota.limit_kb - quota.used_kb) // 1024 if quota.limit_kb else None
     left_files = quota.limit_files - quota.files if quota.limit_files else None
@@ -174,7 +174,7 @@ def check_quota(quota: Quota) -> Check:
     room = "no limit" if left_mb is None else f"{left_mb / 1024:.1f} GiB left"
     files = "no limit of files" if left_files is None else f"{left_files} files left"
     return graded(
-        State.OK if enough else State.WARNING,
+        CheckState.OK if enough else CheckState.WARNING,
         f"quota {quota.where}",
         f"{room}, {files}",
         "free some space there, ask for more, or give a --run-dir elsewhere",

@@ -7,7 +7,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
 from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.records.trial import (
     IdeaFailed,
@@ -71,7 +71,7 @@ def of_error(error: OSError, full: Path | None = None) -> MachineFailed:
 
 
 def classify(
-    spec: TrialSpec, ended: Ended, tail: str, start_failure: str | None = None
+    spec: TrialSpec, ended: CommandEnd, tail: str, start_failure: str | None = None
 ) -> IdeaFailed | MachineFailed | None:
     """Return the failure that a candidate's end means; None if its predictions may be scored.
 
@@ -88,14 +88,14 @@ def classify(
     return _by_bound(spec, ended) or _by_exit(ended, headline(tail))
 
 
-def _not_started(spec: TrialSpec, ended: Ended, said: str) -> MachineFailed:
+def _not_started(spec: TrialSpec, ended: CommandEnd, said: str) -> MachineFailed:
     within = f" within {spec.limits.deadline_s:g} s" if ended.reason is Reason.DEADLINE else ""
     image = spec.sources.image
     detail = f"the container did not start{within}: {said}; try apptainer exec {image} true"
     return machine_failed(MachineFailure.SETUP, detail)
 
 
-def _with_signal(ended: Ended) -> Ended:
+def _with_signal(ended: CommandEnd) -> CommandEnd:
     """Return the end, with the exit code converted if Apptainer reports a signal by it."""
     number = (ended.exit_code or 0) - _SIGNAL_EXIT
     if number not in signal.valid_signals():
@@ -103,7 +103,7 @@ def _with_signal(ended: Ended) -> Ended:
     return replace(ended, exit_code=None, signal=number)
 
 
-def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed | None:
+def _by_bound(spec: TrialSpec, ended: CommandEnd) -> IdeaFailed | MachineFailed | None:
     limits, reason = spec.limits, ended.reason
     if reason is Reason.EXITED and ended.signal == signal.SIGXFSZ:
         reason = Reason.OUTPUT
@@ -115,7 +115,7 @@ def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed | Non
     return idea_failed(failure, detail.format(limits=limits))
 
 
-def _killed(limit_mb: int, ended: Ended) -> IdeaFailed | MachineFailed:
+def _killed(limit_mb: int, ended: CommandEnd) -> IdeaFailed | MachineFailed:
     """Return the failure that a SIGKILL from another sender means.
 
     The kernel counts its out-of-memory kills, both in a job whose memory Slurm limits and on the
@@ -168,7 +168,7 @@ _PASSED = {
 }
 
 
-def _by_exit(ended: Ended, said: str) -> IdeaFailed | None:
+def _by_exit(ended: CommandEnd, said: str) -> IdeaFailed | None:
     if ended.signal is not None:
         detail = f"killed by signal {ended.signal}: {said or 'nothing printed'}"
         return idea_failed(IdeaFailure.ERROR, detail)

@@ -36,27 +36,27 @@ from hpcscientist.records.trial import TrialSpec
 _SEAL = "seal"
 
 
-class Unsealed(ValueError):
+class UnsignedSpec(ValueError):
     """The file is not what the campaign's driver wrote."""
 
 
-def write(paths: TrialPaths, spec: TrialSpec, *, durable: bool = True) -> None:
+def write_spec(paths: TrialPaths, spec: TrialSpec, *, durable: bool = True) -> None:
     """Write a trial's spec.json. Raises OSError."""
     content = json.loads(spec.model_dump_json())
     content[_SEAL] = _seal(spec.provenance.campaign_id, content)
     write_atomic(paths.spec, json.dumps(content, indent=1).encode(), durable=durable)
 
 
-def read(paths: TrialPaths) -> TrialSpec:
+def read_spec(paths: TrialPaths) -> TrialSpec:
     """Return what a trial is to run. Raises Unsealed, ValueError (not a spec) and OSError."""
     text = read_regular(paths.spec)
     spec, content = TrialSpec.model_validate_json(text), json.loads(text)
     campaign_id = spec.provenance.campaign_id
     copy = TrustedCopy.found(paths.root.parent.parent)
     if copy is not None and copy.campaign_id != campaign_id:
-        raise Unsealed(f"{paths.spec}: is of another campaign")
+        raise UnsignedSpec(f"{paths.spec}: is of another campaign")
     if not hmac.compare_digest(spec.seal, _seal(campaign_id, content)):
-        raise Unsealed(f"{paths.spec}: is not what the campaign's driver wrote")
+        raise UnsignedSpec(f"{paths.spec}: is not what the campaign's driver wrote")
     return spec
 
 

@@ -21,9 +21,9 @@ from hpcscientist.execution import folders, scratch
 from hpcscientist.execution.bounds.supervise import (
     BoundedLog,
     Bounds,
-    Ended,
-    Place,
+    CommandEnd,
     Reason,
+    RunPlace,
     supervise,
 )
 from hpcscientist.execution.failures import headline, idea_failed, machine_failed
@@ -163,7 +163,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     out, err = io.BytesIO(), io.BytesIO()
     ended = supervise(
         command,
-        Place(home, environment(spec, home)),
+        RunPlace(home, environment(spec, home)),
         bounds,
         stop,
         BoundedLog(out, _REPLY_BYTES, 0),
@@ -175,7 +175,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     return judge(spec, ended, out.getvalue(), err.getvalue().decode("utf-8", "replace"))
 
 
-def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
+def judge(spec: TrialSpec, ended: CommandEnd, stdout: bytes, stderr: str) -> Outcome:
     """Return the outcome from how the scorer ended and what it printed."""
     said = headline(stderr)
     if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, presence, scoring, scratch
-from hpcscientist.execution.bounds.supervise import Ended
+from hpcscientist.execution.bounds.supervise import CommandEnd
 from hpcscientist.execution.failures import classify, idea_failed, machine_failed, of_error
 from hpcscientist.execution.sandbox import container, host
 from hpcscientist.execution.sandbox import running as sandbox
@@ -46,23 +46,23 @@ _NETWORK_LEFTOVER = ".nfs"  # how an NFS client names a deleted file that is sti
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class FolderBefore:
     """The state of a trial's folder before the candidate ran."""
 
     names: frozenset[str]
     contents: dict[str, bytes]
 
 
-def look(paths: TrialPaths) -> Before:
+def look(paths: TrialPaths) -> FolderBefore:
     """Return the state of a trial's folder. Raises OSError."""
     ours = (paths.spec, paths.worker)
-    return Before(
+    return FolderBefore(
         names=_names(paths) | {paths.out.name, paths.log.name},
         contents={p.name: read_regular(p) for p in ours if p.exists()},
     )
 
 
-def undo(before: Before, paths: TrialPaths) -> str | None:
+def undo(before: FolderBefore, paths: TrialPaths) -> str | None:
     """Restore the folder; return what had been tampered with, or None. Raises OSError."""
     found: list[str] = []
     if paths.root.is_symlink() or not paths.root.is_dir():
@@ -117,7 +117,7 @@ class _Course:
     """What is known about a trial so far; filled in as it runs."""
 
     mine: presence.Presence | None = None
-    ended: Ended | None = None
+    ended: CommandEnd | None = None
     predictions_hash: str | None = None
 
 
@@ -228,7 +228,7 @@ def _tampered(spec: TrialSpec, found: str) -> Outcome:
     return machine_failed(MachineFailure.SETUP, detail)
 
 
-def _verdict(spec: TrialSpec, ended: Ended, log: Path) -> Outcome | None:
+def _verdict(spec: TrialSpec, ended: CommandEnd, log: Path) -> Outcome | None:
     tail = read_tail(log, _TAIL_BYTES)
     if spec.isolation is Isolation.NONE:
         return classify(spec, ended, tail)

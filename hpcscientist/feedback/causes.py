@@ -31,7 +31,7 @@ _CURVES: Final[dict[Symptom, str]] = {
 }
 
 
-class Evidence(Record):
+class IdeaEvidence(Record):
     """Measurements of a scored idea besides its finding; None and "" mean unknown.
 
     `pilot` and `reference_pilot` are the metric's values at the pilot budget. `unchanged` is the
@@ -48,11 +48,11 @@ class Evidence(Record):
     reading: str = ""
 
 
-NOTHING: Final = Evidence()
+NOTHING: Final = IdeaEvidence()
 
 
 def likely_causes(
-    finding: Finding, evidence: Evidence, metric: MetricSpec, level: float
+    finding: Finding, evidence: IdeaEvidence, metric: MetricSpec, level: float
 ) -> tuple[str, ...]:
     """Return the likely causes of a decline or of no clear change, the most telling first.
 
@@ -80,7 +80,7 @@ def likely_causes(
     return tuple(told)
 
 
-def _of_budget(finding: Finding, evidence: Evidence, metric: MetricSpec) -> list[str]:
+def _of_budget(finding: Finding, evidence: IdeaEvidence, metric: MetricSpec) -> list[str]:
     """Return what the pilot shows, which has one seed."""
     if evidence.pilot is None or evidence.reference_pilot is None:
         return []

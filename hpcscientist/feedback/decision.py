@@ -61,7 +61,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownOfIdeas:
     """What else is known of ideas than their values, by idea.
 
     `factors`, at least 1, multiply the p-values of ideas that were looked at repeatedly. `planned`
@@ -76,7 +76,7 @@ class Known:
     exceeded: Mapping[str, str] = field(default_factory=dict)
 
 
-NOTHING_ELSE = Known()
+NOTHING_ELSE = KnownOfIdeas()
 
 
 def findings(
@@ -84,7 +84,7 @@ def findings(
     ideas: Mapping[str, Mapping[int, float] | None],
     metric: MetricSpec,
     rule: Rule,
-    known: Known = NOTHING_ELSE,
+    known: KnownOfIdeas = NOTHING_ELSE,
 ) -> dict[str, Finding]:
     """Judge ideas by one metric's values by seed; `ideas` are in the order of their numbers.
 

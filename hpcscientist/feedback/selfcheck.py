@@ -128,7 +128,7 @@ class Distance(Record):
     away: bool
 
 
-class Check(Record):
+class BaselineCheck(Record):
     """What the baseline's seeds show. All in the metric's unit except `at_minimum`.
 
     `deviation` has a 95% interval; it is 0 and has none if the seeds change nothing. `smallest` is
@@ -171,7 +171,7 @@ def check(
     seeds: int | None = None,
     published: float | None = None,
     differences: float | None = None,
-) -> Check:
+) -> BaselineCheck:
     """Check the baseline's values by seed, before `seeds` seeds of every idea are run.
 
     `seeds` is the baseline's number unless given. `level` is the campaign's q. `differences` is the
@@ -186,7 +186,7 @@ def check(
     if max(values) - min(values) <= _ROUNDING * max(map(abs, values)):
         deviation = 0.0
     distance = None if published is None else _distance(values, mean, deviation, published, metric)
-    found = Check(
+    found = BaselineCheck(
         metric=metric,
         seeds=planned,
         level=level,
@@ -252,7 +252,7 @@ def _distance(
     )
 
 
-def statement(found: Check) -> str:
+def statement(found: BaselineCheck) -> str:
     """Return one line on what the baseline is like and what can be found."""
     name = found.metric.name
     text = f"baseline: {name} {found.mean:.4g}"
@@ -269,7 +269,7 @@ def statement(found: Check) -> str:
     return text + (f"; {_apart(found.distance)}" if found.distance is not None else "")
 
 
-def warnings(found: Check) -> dict[str, str]:
+def warnings(found: BaselineCheck) -> dict[str, str]:
     """Return what people should know before any idea is run, by a name for each warning."""
     told = {}
     if found.noisy:
@@ -290,7 +290,7 @@ def warnings(found: Check) -> dict[str, str]:
     return told
 
 
-def fix(found: Check) -> str:
+def fix(found: BaselineCheck) -> str:
     """Return advice that makes a noisy baseline good enough."""
     seeds = f"{found.enough} seeds" if found.enough else f"more than {MOST_SEEDS} seeds"
     return (
@@ -298,7 +298,7 @@ def fix(found: Check) -> str:
     )
 
 
-def _noise(found: Check) -> str:
+def _noise(found: BaselineCheck) -> str:
     assert found.smallest is not None
     assert found.at_minimum is not None
     return (

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hpcscientist.feedback.causes import NOTHING, Evidence, likely_causes
+from hpcscientist.feedback.causes import NOTHING, IdeaEvidence, likely_causes
 from hpcscientist.feedback.decision import gain
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
@@ -39,7 +39,7 @@ class IdeaNote(Record):
     reason: str | None = None
     finding: Finding | None = None
     copy_of: str | None = None
-    evidence: Evidence = NOTHING
+    evidence: IdeaEvidence = NOTHING
 
 
 class Feedback(Record):

@@ -32,7 +32,7 @@ _FILLED_S = 1.0  # the time a process has to fill the file that it created
 STALE_S = 60.0
 
 
-class Held(HpcsciError):
+class FolderLocked(HpcsciError):
     """Another live process holds the folder; the message names it."""
 
 
@@ -73,7 +73,7 @@ class Lock:
             highest = max(_generations(self._folder), default=0)
             holder = read_holder(self._folder)
             if holder is not None and holder["alive"]:
-                raise Held(named(holder))
+                raise FolderLocked(named(holder))
             target = _file(self._folder, highest + 1)
             try:
                 descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)

@@ -31,7 +31,7 @@ _GENERIC = frozenset({"type_parameter", "type_alias_statement"})  # of Python 3.
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SourceFault:
     """An error in a source. `line` counts from 1; None if the error has no single line."""
 
     line: int | None
@@ -52,7 +52,7 @@ def syntax_tree(source: str | bytes, name: str = "<unknown>") -> ast.Module:
         return ast.parse(source, name)
 
 
-def fault(source: str) -> Fault | None:
+def fault(source: str) -> SourceFault | None:
     """Return why this Python cannot compile a source; None if it can. Runs nothing."""
     try:
         with _READING, warnings.catch_warnings():
@@ -61,11 +61,11 @@ def fault(source: str) -> Fault | None:
             # Bytes, as the interpreter will read them: a wrong coding line is an error.
             compile(source.encode(), "source", "exec", dont_inherit=True)
     except SyntaxError as error:
-        return Fault(error.lineno, f"syntax error: {error.msg}")
+        return SourceFault(error.lineno, f"syntax error: {error.msg}")
     except ValueError as error:  # null bytes, characters that cannot be encoded
-        return Fault(None, f"not Python source: {error}")
+        return SourceFault(None, f"not Python source: {error}")
     except (RecursionError, MemoryError, OverflowError):
-        return Fault(None, "nested too deeply to be compiled")
+        return SourceFault(None, "nested too deeply to be compiled")
     return None
 
 

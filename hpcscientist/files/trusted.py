@@ -66,7 +66,7 @@ class TrustedCopy:
 
     @property
     def contents(self) -> Path:
-        """The copies of ideas' files; see `Contents`."""
+        """The copies of ideas' files; see `TrustedCopies`."""
         return self.root / "contents.jsonl"
 
     @property
@@ -100,7 +100,7 @@ class TrustedCopy:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-class Contents:
+class TrustedCopies:
     """Copies of files and folders by name, in one log: a campaign may have thousands of ideas.
 
     The last copy of a name counts. A folder is stored as a mapping of file names to texts.

@@ -35,7 +35,7 @@ from hpcscientist.files.atomic import NO_SPACE, write_atomic
 from hpcscientist.files.handed import open_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.history.upcasting import Line, Reader, group, is_torn, text_of
+from hpcscientist.history.upcasting import JournalLine, JournalReader, group, is_torn, text_of
 from hpcscientist.records.events import CampaignStarted, Event
 
 
@@ -49,12 +49,12 @@ def events(path: Path) -> Iterator[Event]:
     return (line.event for line in _parse(path))
 
 
-def lines(path: Path) -> Iterator[Line]:
+def lines(path: Path) -> Iterator[JournalLine]:
     """Yield the lines of a journal one by one: events with their times."""
     return _parse(path)
 
 
-def read_lines(path: Path) -> list[Line]:
+def read_lines(path: Path) -> list[JournalLine]:
     """Return the lines of a journal: events with their times."""
     return list(_parse(path))
 
@@ -78,7 +78,7 @@ class Journal:
         self._turn = threading.RLock()
         self._notify: Callable[[], None] | None = None  # set while events are grouped
         self._source = source = _Source.of(path)
-        reader, whole = Reader(path.parent), 0
+        reader, whole = JournalReader(path.parent), 0
         with _uncollected():
             # One by one: thousands of lines at once would be a tenth of a driver's memory.
             for line, end in source.lines(reader):
@@ -116,7 +116,7 @@ class Journal:
             return False
         if not self._lines and isinstance(event, CampaignStarted):
             self._chain.begin(event.campaign_id)
-        line = Line(n=self._lines + 1, t=round(time.time(), 3), event=event)
+        line = JournalLine(n=self._lines + 1, t=round(time.time(), 3), event=event)
         self._unwritten.append(text_of(line))
         if self._notify is None:
             try:
@@ -228,9 +228,9 @@ def _unusable(path: Path, what: str, error: OSError) -> RunDirectoryError:
     )
 
 
-def _parse(path: Path) -> Iterator[Line]:
+def _parse(path: Path) -> Iterator[JournalLine]:
     """Yield each line, without a torn last group."""
-    return (line for line, _ in _Source.of(path).lines(Reader(path.parent)))
+    return (line for line, _ in _Source.of(path).lines(JournalReader(path.parent)))
 
 
 @dataclass(slots=True)
@@ -262,7 +262,7 @@ class _Source:
         except OSError as error:
             raise _unusable(path, "read", error) from error
 
-    def lines(self, reader: Reader) -> Iterator[tuple[Line, int]]:
+    def lines(self, reader: JournalReader) -> Iterator[tuple[JournalLine, int]]:
         """Yield each line, with the size of the journal up to its end. Raises RunDirectoryError."""
         end = 0
         try:
@@ -349,7 +349,7 @@ def _sound_size(root: Path, known: bytes) -> int:
     """Return the size of a journal's intact beginning, in bytes."""
     end = 0
     with contextlib.suppress(log.DamagedLine, RunDirectoryError):
-        for _, end in log.read(io.BytesIO(known), Reader(root).line):  # noqa: B007
+        for _, end in log.read(io.BytesIO(known), JournalReader(root).line):  # noqa: B007
             pass
     return end
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
 from hpcscientist.files.atomic import NO_SPACE
-from hpcscientist.files.lock import BEAT_S, STALE_S, Held, Lock, read_holder
+from hpcscientist.files.lock import BEAT_S, STALE_S, FolderLocked, Lock, read_holder
 
 __all__ = ["BEAT_S", "STALE_S", "DriverLock", "read_holder"]
 
@@ -19,7 +19,7 @@ class DriverLock:
         self._folder = folder
         try:
             self._lock = Lock(folder)
-        except Held as holder:
+        except FolderLocked as holder:
             raise CampaignBusy(
                 f"{folder.parent}: {holder} drives it; stop it with `hpcsci cancel`, or follow it "
                 "with `hpcsci status`"

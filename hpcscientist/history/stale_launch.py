@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.errors import RunDirectoryError, UsageError
-from hpcscientist.files.lock import Held, Lock, read_holder
+from hpcscientist.files.lock import FolderLocked, Lock, read_holder
 from hpcscientist.files.rundir import RunPaths
 
 _TRIES, _PAUSE_S = 50, 0.1
@@ -38,7 +38,7 @@ def take(paths: RunPaths) -> Lock:
     left = are_there(paths)
     try:
         lock = Lock(paths.launching)
-    except Held as holder:
+    except FolderLocked as holder:
         raise taken(paths.root) from holder
     if left and not paths.campaign.exists():
         clear(paths, keep=paths.launching.name)

@@ -85,7 +85,7 @@ class Frontier:
 
 
 @dataclass(slots=True)
-class Progress:
+class IdeasProgress:
     """The progress of a campaign's ideas, by number.
 
     `open` holds ideas that were proposed and are not over; `aside` those set aside until the next
@@ -170,7 +170,7 @@ class CampaignState:
     gpu_s: float = 0.0
     losses: Losses = field(default_factory=Losses)
     intents: Intents = field(default_factory=Intents)
-    progress: Progress = field(default_factory=Progress)
+    progress: IdeasProgress = field(default_factory=IdeasProgress)
     used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
     generation: int = 0  # of the latest driver
     of_reference: int = 0  # counts changes to baseline trials

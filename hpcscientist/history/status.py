@@ -11,7 +11,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal, stale_launch
 from hpcscientist.history.lock import read_holder
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.records.events import TamperingFound
 
 SECONDS_PER_HOUR = 3600.0
@@ -19,7 +19,7 @@ _NAMED = 5  # files
 
 
 def read_state(
-    paths: RunPaths, observe: Callable[[Line], None] = lambda line: None
+    paths: RunPaths, observe: Callable[[JournalLine], None] = lambda line: None
 ) -> CampaignState:
     """Return the state of a run directory, after one pass over its journal.
 

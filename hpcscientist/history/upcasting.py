@@ -41,7 +41,7 @@ _KEYED, _OPEN = b"k", b"h"  # the names of the field
 _NO_KEY: Final = b"journal"
 
 
-class Chain:
+class SignatureChain:
     """The signature chain of one journal, up to the last line read or written."""
 
     def __init__(self) -> None:
@@ -84,9 +84,9 @@ class Chain:
             raise ValueError("a line without a seal")
         self._head = hashlib.sha256(self._head + text).hexdigest()[:_SIZE].encode()
 
-    def copy(self) -> Chain:
+    def copy(self) -> SignatureChain:
         """Return an independent chain that continues from here."""
-        other = Chain()
+        other = SignatureChain()
         other.__dict__.update(self.__dict__)
         return other
 
@@ -114,7 +114,7 @@ _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
 _ROLE_OF_1: Final = {"propose": "ideation"}  # roles of the calls in version 1; others are "code"
 
 
-class Line(Record):
+class JournalLine(Record):
     """A line of the journal: version `v`, number `n`, time `t` in seconds since the epoch; `c`: it
     was written together with the line before it; `k` or `h`: its signature with the campaign's key,
     or with the fixed key.
@@ -131,12 +131,12 @@ class Line(Record):
     h: str = ""
 
 
-def text_of(line: Line) -> bytes:
+def text_of(line: JournalLine) -> bytes:
     """Return a new line as text, without a signature, for `group`."""
     return line.model_dump_json(exclude={"c", "k", "h"}).encode()
 
 
-def group(lines: Sequence[bytes], chain: Chain) -> bytes:
+def group(lines: Sequence[bytes], chain: SignatureChain) -> bytes:
     """Return new lines as one group to write, with the next signatures of a chain."""
     mark = _CURRENT + b'"c":true,'
     marked = [*lines[:1], *(mark + line.removeprefix(_CURRENT) for line in lines[1:])]
@@ -160,7 +160,7 @@ def _begins_a_group(text: bytes) -> bool:
     return isinstance(raw, dict) and "event" in raw and raw.get("c") is not True
 
 
-class Reader:
+class JournalReader:
     """Reads the lines of one journal in order. `root` is the run directory.
 
     `chain` is the signature chain after the lines read so far.
@@ -170,15 +170,15 @@ class Reader:
         self._paths = RunPaths(root)
         self._generation = 0
         self._lines = 0
-        self.chain = Chain()
+        self.chain = SignatureChain()
 
-    def line(self, text: bytes) -> Line:
+    def line(self, text: bytes) -> JournalLine:
         """Return the next line. Raises ValueError if the text is no line or not the next one, and
         RunDirectoryError if a later version of the package wrote it.
         """
         text = text.removesuffix(b"\n")
         sealed = text.startswith(_CURRENT)
-        line = Line.model_validate_json(text) if sealed else self._of_earlier(text)
+        line = JournalLine.model_validate_json(text) if sealed else self._of_earlier(text)
         if line.n != self._lines + 1:
             raise ValueError("a line is missing, or there twice")
         if line.n == 1 and isinstance(line.event, CampaignStarted):
@@ -190,9 +190,9 @@ class Reader:
         self._lines += 1
         return line
 
-    def _of_earlier(self, text: bytes) -> Line:
+    def _of_earlier(self, text: bytes) -> JournalLine:
         if text.startswith(_AS_THEY_STAND):
-            return Line.model_validate_json(text)
+            return JournalLine.model_validate_json(text)
         try:
             raw = json.loads(text)
             version = raw.get("v", 1)
@@ -210,7 +210,7 @@ class Reader:
                 f"hpcscientist (journal version {version}, this one knows {VERSION}): install that "
                 "version, and run the command again"
             )
-        return Line.model_validate_json(json.dumps(raw))
+        return JournalLine.model_validate_json(json.dumps(raw))
 
     def _of_version_1(self, event: dict[str, Any]) -> dict[str, Any]:
         event = {**_LACKED.get(event["type"], {}), **event}

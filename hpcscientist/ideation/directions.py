@@ -19,7 +19,7 @@ from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import (
     SUMMARY_SIZE,
     TITLE_SIZE,
@@ -89,7 +89,7 @@ class DirectionFinder:
             count=self._count,
             chosen=min(wanted, self._count),
         )
-        call = Call(task.idea_id, task.number, "directions")
+        call = CallPurpose(task.idea_id, task.number, "directions")
         try:
             reply = await self._ideation.ask(
                 call, DirectionsReply, prompt, {"directions": Limit(least=1, most=self._count)}
@@ -103,7 +103,7 @@ class DirectionFinder:
 
     async def _ratings(self, task: ProposalTask, named: Sequence[Direction]) -> dict[int, float]:
         prompt = knowledge_prompt("converge", self._recipe, _shared(task), directions=named)
-        call = Call(task.idea_id, task.number, "converge")
+        call = CallPurpose(task.idea_id, task.number, "converge")
         try:
             reply = await self._review.ask(call, ConvergeReply, prompt, _one_each(len(named)))
         except UNANSWERED as error:

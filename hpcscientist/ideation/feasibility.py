@@ -17,7 +17,7 @@ from hpcscientist.models.prompting import naming
 from hpcscientist.models.prompting.fitting import Prompt, of_template, read_only_files
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, VettingStage
 from hpcscientist.recipe import packages
 from hpcscientist.records.idea import Idea
@@ -74,7 +74,7 @@ class FeasibilityJudge:
         return _verdict(again, self._confirmed(again))
 
     async def _ask(self, idea: Idea, ordinal: int, prompt: Prompt) -> FeasibilityReply:
-        call = Call(idea.idea_id, idea.number, "feasibility", ordinal)
+        call = CallPurpose(idea.idea_id, idea.number, "feasibility", ordinal)
         # Files that may not change are allowed here: an idea that needs one does not fit.
         files = dict.fromkeys((*self._recipe.spec.editable, *self._recipe.reference))
         limits = {

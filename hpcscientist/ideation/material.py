@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hpcscientist.models.prompting.fitting import (
-    Part,
     Prompt,
+    PromptPart,
     entries,
     from_the_end,
     lines_from_the_end,
@@ -59,13 +59,15 @@ def proposal_limits(task: ProposalTask, within: str = "") -> Limits:
     return {f"{within}{name}": Limit(values=of, most=_MOST_IDS) for name, of in ids.items()}
 
 
-def fields_part(name: str, proposal: Proposal, kept: Sequence[str], more: Sequence[str]) -> Part:
+def fields_part(
+    name: str, proposal: Proposal, kept: Sequence[str], more: Sequence[str]
+) -> PromptPart:
     """Return a proposal's texts as a part: `kept` stay, `more` go one by one, the last first."""
     core, rest = idea_fields(proposal, kept), idea_fields(proposal, more)
-    return Part(name, len(rest), lambda step: core + rest[: len(rest) - step])
+    return PromptPart(name, len(rest), lambda step: core + rest[: len(rest) - step])
 
 
-def abstracts_part(papers: Sequence[Reference]) -> Part:
+def abstracts_part(papers: Sequence[Reference]) -> PromptPart:
     """Return abstracts by paper, the best paper first, as a part that loses the last first."""
     texts = [(line(paper.paper_id, TITLE), line(paper.abstract, ABSTRACT)) for paper in papers]
     shown = [(paper_id, text) for paper_id, text in texts if text]
@@ -73,7 +75,7 @@ def abstracts_part(papers: Sequence[Reference]) -> Part:
     def at(step: int) -> Mapping[str, str]:
         return dict(shown[: len(shown) - step])
 
-    return Part("abstracts", len(shown), at)
+    return PromptPart("abstracts", len(shown), at)
 
 
 def titles_of(papers: Sequence[Reference]) -> tuple[Reference, ...]:
@@ -114,7 +116,7 @@ def knowledge_prompt(
     spec, leader = recipe.spec, task.leader if task.mode == "follow-up" else None
     leading = fields_part(
         "leader_fields", leader.proposal, CORE, DETAILS + REST
-    ) if leader else Part("leader_fields", 0, lambda _: ())  # fmt: skip
+    ) if leader else PromptPart("leader_fields", 0, lambda _: ())  # fmt: skip
     direction = task.direction and task.direction.model_copy(
         update={
             "title": line(task.direction.title, TITLE),

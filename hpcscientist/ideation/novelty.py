@@ -24,7 +24,7 @@ from hpcscientist.models.prompting.fitting import Prompt, entries, from_the_end,
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, VettingStage
 from hpcscientist.ports import Library
 from hpcscientist.records.idea import Idea
@@ -81,7 +81,7 @@ class NoveltyJudge:
             last = ordinal == self._rounds or inquiry.is_exhausted
             prompt = self._prompt(idea, inquiry, ordinal, problem, last=last)
             inquiry.rounds = ordinal
-            call = Call(idea.idea_id, idea.number, "novelty", ordinal)
+            call = CallPurpose(idea.idea_id, idea.number, "novelty", ordinal)
             limits = self._limits(inquiry.seen, last=last)
             reply = await self._client.ask(call, NoveltyReply, prompt, limits)
             evidence = inquiry.shown(reply.evidence)

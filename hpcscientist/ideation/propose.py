@@ -15,7 +15,7 @@ from hpcscientist.ideation.reflect import REFLECT, Reflection
 from hpcscientist.models.prompting.fitting import Prompt, Window
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line, render
-from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.models.role_client import CallPurpose, RoleClient
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.ports import Model, Notify, logged
 from hpcscientist.records.base import Record
@@ -65,7 +65,7 @@ class ModelProposer:
         proposal, EndpointError.
         """
         prompt = self._prompt(task)
-        call = Call(task.idea_id, task.number, "propose")
+        call = CallPurpose(task.idea_id, task.number, "propose")
         reply = await self._client.ask(call, Proposal, prompt, proposal_limits(task))
         first = _settled(task, reply)
 
@@ -88,7 +88,7 @@ class ModelProposer:
             reason=line(repeated.reason, SUMMARY),
         )
         prompt = self._prompt(task).answered((repeated.proposal.model_dump_json(),), said)
-        call = Call(task.idea_id, task.number, "propose", 2, sample=1)
+        call = CallPurpose(task.idea_id, task.number, "propose", 2, sample=1)
         reply = await self._client.ask(call, Proposal, prompt, proposal_limits(task))
         return _settled(task, reply)
 

@@ -16,7 +16,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import proposal_limits
 from hpcscientist.models.prompting.fitting import Prompt
 from hpcscientist.models.prompting.prompts import line, render
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.ports import Notify, logged
 from hpcscientist.records.idea import Proposal
@@ -56,7 +56,7 @@ class Reflection:
                 others=bool(task.others),
             )
             prompt = asked.answered((proposal.model_dump_json(),), said)
-            call = Call(task.idea_id, task.number, "reflect", ordinal)
+            call = CallPurpose(task.idea_id, task.number, "reflect", ordinal)
             try:
                 reply = await self._client.ask(
                     call, ReflectReply, prompt, proposal_limits(task, "proposal.")

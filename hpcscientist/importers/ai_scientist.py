@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.draft import Draft, base_on
+from hpcscientist.importers.draft import RecipeDraft, base_on
 from hpcscientist.importers.program import Program
-from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import Source, json_document
+from hpcscientist.importers.request import Format, ImportRequest
+from hpcscientist.importers.source import TaskFiles, json_document
 from hpcscientist.importers.wrapped import Wrapping, choose_metrics, code_files, prepare_own, wrap
 from hpcscientist.recipe.checks.files import SEED_IDEAS
 from hpcscientist.recipe.load import shipped_folder
@@ -36,7 +36,7 @@ _LEFT_OUT = {
 }
 
 
-def read(request: Request, draft: Draft) -> None:
+def read(request: ImportRequest, draft: RecipeDraft) -> None:
     """Fill in the recipe of a template."""
     source = request.source
     if _ENTRY not in source:
@@ -53,7 +53,7 @@ def read(request: Request, draft: Draft) -> None:
             draft.lost(name, why)
 
 
-def _take_shipped(request: Request, draft: Draft, known: str) -> None:
+def _take_shipped(request: ImportRequest, draft: RecipeDraft, known: str) -> None:
     """Use the shipped recipe that is based on this template."""
     for option in ("metric", "direction", "data", "seconds", "predictions"):
         if getattr(request, option) is not None:
@@ -73,7 +73,7 @@ def _take_shipped(request: Request, draft: Draft, known: str) -> None:
     draft.commands.append("hpcsci launch --recipe {recipe} --model search --ideas 8")
 
 
-def _take_own(request: Request, draft: Draft, program: Program) -> None:
+def _take_own(request: ImportRequest, draft: RecipeDraft, program: Program) -> None:
     """Use the template's own experiment.py."""
     source = request.source
     draft.maps(_ENTRY, "the code that ideas edit, reference/experiment.py")
@@ -125,13 +125,13 @@ def _shipped(program: Program) -> str | None:
     return next((recipe for recipe, marks in _SHIPPED.items() if there.issuperset(marks)), None)
 
 
-def _code(source: Source, name: str) -> str | None:
+def _code(source: TaskFiles, name: str) -> str | None:
     """Return a Python file that experiment.py may import; None for any other file."""
     is_code = name.endswith(".py") and name not in _LEFT_OUT and not name.startswith("run_")
     return source.text(name) if is_code else None
 
 
-def _data_files(source: Source, files: Mapping[str, str]) -> Iterator[str]:
+def _data_files(source: TaskFiles, files: Mapping[str, str]) -> Iterator[str]:
     """Yield files that are neither code nor other parts of a template."""
     others = ("prompt.json", SEED_IDEAS, "requirements.txt", *_LEFT_OUT)
     for name in source.sizes:
@@ -141,12 +141,12 @@ def _data_files(source: Source, files: Mapping[str, str]) -> Iterator[str]:
             yield name
 
 
-def _prompt(source: Source) -> dict[str, Any]:
+def _prompt(source: TaskFiles) -> dict[str, Any]:
     found = json_document(source, "prompt.json") if "prompt.json" in source else {}
     return found if isinstance(found, dict) else {}
 
 
-def _infos(source: Source) -> dict[str, Any] | None:
+def _infos(source: TaskFiles) -> dict[str, Any] | None:
     found = json_document(source, _INFO) if _INFO in source else None
     return found if isinstance(found, dict) else None
 
@@ -190,7 +190,7 @@ def _keys(node: ast.Dict) -> list[str]:
     return [k.value for k in node.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
-def _ideas(source: Source, draft: Draft) -> None:
+def _ideas(source: TaskFiles, draft: RecipeDraft) -> None:
     """Add the template's seed ideas to the recipe's."""
     if SEED_IDEAS not in source:
         draft.lost(SEED_IDEAS, "there is none: the first ideas have no examples")

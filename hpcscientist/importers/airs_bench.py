@@ -11,9 +11,9 @@ from __future__ import annotations
 import ast
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.draft import Draft, holding, imported_names
+from hpcscientist.importers.draft import RecipeDraft, imported_names, with_modules
 from hpcscientist.importers.program import Program, direction_of, missing_packages
-from hpcscientist.importers.request import Format, Request
+from hpcscientist.importers.request import Format, ImportRequest
 from hpcscientist.importers.source import table_of, yaml_table
 from hpcscientist.importers.wrapped import give
 from hpcscientist.recipe.checks.files import REFERENCE
@@ -26,7 +26,7 @@ _MOST_DESCRIPTION = 20_000
 _SECONDS = 1800.0
 
 
-def read(request: Request, draft: Draft) -> None:
+def read(request: ImportRequest, draft: RecipeDraft) -> None:
     """Fill in the recipe of a task."""
     source = request.source
     for name in (_METADATA, _TEXT, *_SCRIPTS):
@@ -53,7 +53,7 @@ def read(request: Request, draft: Draft) -> None:
         f"task_{name}" if f"{name}.py" in _SCRIPTS else name: program.source
         for name, program in own.items()
     }
-    foreign = holding(modules)
+    foreign = with_modules(modules)
     name = str(said.get("metric") or "score")
     draft.maps("evaluate.py", "the scorer, in a process of its own that sees the labels")
     draft.maps("prepare.py, evaluate_prepare.py", "are run as you when the data are prepared")
@@ -107,7 +107,7 @@ def read(request: Request, draft: Draft) -> None:
     }
 
 
-def _raw(draft: Draft, task: str, prepare: Program) -> str:
+def _raw(draft: RecipeDraft, task: str, prepare: Program) -> str:
     """Return the data set's path below the shared folder."""
     for call in prepare.calls("join"):
         first = getattr(call.args[0], "id", "") if call.args else ""
@@ -120,7 +120,7 @@ def _raw(draft: Draft, task: str, prepare: Program) -> str:
     return ""
 
 
-def _separable(draft: Draft, task: str, own: dict[str, Program]) -> None:
+def _separable(draft: RecipeDraft, task: str, own: dict[str, Program]) -> None:
     """Refuse tasks whose evaluator cannot be separated from the code that it judges."""
     evaluate = own["evaluate"]
     if "_cli" not in evaluate.functions or "./data/test_with_labels" not in evaluate.strings:

@@ -10,9 +10,15 @@ from __future__ import annotations
 import ast
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.draft import Code, Draft, holding, imported_names, template_text
+from hpcscientist.importers.draft import (
+    Code,
+    RecipeDraft,
+    imported_names,
+    template_text,
+    with_modules,
+)
 from hpcscientist.importers.program import Program, knob_of
-from hpcscientist.importers.request import Format, Request
+from hpcscientist.importers.request import Format, ImportRequest
 from hpcscientist.importers.wrapped import RUNNER, code_files, give
 from hpcscientist.recipe.checks.files import REFERENCE
 
@@ -22,7 +28,7 @@ _MOST_DESCRIPTION = 20_000
 _WANTED = ("from_directory", "encode", "decode", "get_vocab_size")  # of class Tokenizer
 
 
-def read(request: Request, draft: Draft) -> None:
+def read(request: ImportRequest, draft: RecipeDraft) -> None:
     """Fill in the recipe of a task."""
     source = request.source
     for name in (_TRAIN, _PREPARE):
@@ -75,7 +81,7 @@ def read(request: Request, draft: Draft) -> None:
         draft.adapted("GPU", "train.py asks for CUDA: one GPU a trial")
 
 
-def _evaluator(draft: Draft, train: Program, prepare: Program) -> str:
+def _evaluator(draft: RecipeDraft, train: Program, prepare: Program) -> str:
     """Return the name of the function with which train.py evaluates its model."""
     names = [
         what
@@ -97,7 +103,7 @@ def _evaluator(draft: Draft, train: Program, prepare: Program) -> str:
     return names[0]
 
 
-def _cache(draft: Draft, prepare: Program) -> str:
+def _cache(draft: RecipeDraft, prepare: Program) -> str:
     """Return the path below the home folder where prepare.py keeps data."""
     for call in prepare.calls("join"):
         parts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
@@ -107,7 +113,7 @@ def _cache(draft: Draft, prepare: Program) -> str:
     return ""
 
 
-def _tokenizer(draft: Draft, prepare: Program) -> None:
+def _tokenizer(draft: RecipeDraft, prepare: Program) -> None:
     """Check that the tokenizer and the validation text can be used from outside."""
     classes = {node.name: node for node in prepare.tree.body if isinstance(node, ast.ClassDef)}
     methods = (
@@ -131,7 +137,9 @@ def _tokenizer(draft: Draft, prepare: Program) -> None:
             draft.refuse(_PREPARE, f"has no constant {name}")
 
 
-def _run(request: Request, draft: Draft, train: Program, prepare: Program, evaluator: str) -> float:
+def _run(
+    request: ImportRequest, draft: RecipeDraft, train: Program, prepare: Program, evaluator: str
+) -> float:
     """Add the script that runs train.py; return the seconds that a trial may take."""
     budget = prepare.constants.get(_BUDGET, (0, 0))[1]
     seconds = float(budget) if isinstance(budget, int | float) else 0.0
@@ -166,7 +174,7 @@ def _run(request: Request, draft: Draft, train: Program, prepare: Program, evalu
 
 
 def _holding(prepare: Program) -> Code:
-    return holding({"prepare": prepare.source})
+    return with_modules({"prepare": prepare.source})
 
 
 FORMAT = Format(

@@ -38,7 +38,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckLine:
     """One line of `--check`: a part of the task, what the import does with it, and why."""
 
     fate: Fate
@@ -50,7 +50,7 @@ class Line:
 
 
 @dataclass
-class Draft:
+class RecipeDraft:
     """A recipe that an importer fills in: `document` becomes recipe.toml, `files` the rest, by
     name.
     """
@@ -58,33 +58,33 @@ class Draft:
     folder: Path  # where the recipe will be; its name is the recipe's name
     document: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[CheckLine] = field(default_factory=list)
     runs_source: bool = False  # prepare.py runs the task's own code
     withholds: bool = True  # some labels are hidden from candidates
     commands: list[str] = field(default_factory=list)  # commands to run next; they contain {recipe}
 
     def maps(self, what: str, why: str) -> None:
         """Report a part that is used as it is."""
-        self.lines.append(Line(Fate.MAPS, what, why))
+        self.lines.append(CheckLine(Fate.MAPS, what, why))
 
     def adapted(self, what: str, why: str) -> None:
         """Report a part that is used in another form."""
-        self.lines.append(Line(Fate.ADAPTED, what, why))
+        self.lines.append(CheckLine(Fate.ADAPTED, what, why))
 
     def lost(self, what: str, why: str) -> None:
         """Report a part that is left out."""
-        self.lines.append(Line(Fate.LOST, what, why))
+        self.lines.append(CheckLine(Fate.LOST, what, why))
 
     def warn(self, what: str, why: str) -> None:
         """Report what users must know before they trust this recipe's numbers."""
-        self.lines.append(Line(Fate.WARNING, what, why))
+        self.lines.append(CheckLine(Fate.WARNING, what, why))
 
     def refuse(self, what: str, why: str) -> None:
         """Report why there can be no recipe; more may follow, so that all are reported at once."""
-        self.lines.append(Line(Fate.REFUSED, what, why))
+        self.lines.append(CheckLine(Fate.REFUSED, what, why))
 
     @property
-    def refusals(self) -> list[Line]:
+    def refusals(self) -> list[CheckLine]:
         """The lines that prevent a recipe."""
         return [line for line in self.lines if line.fate is Fate.REFUSED]
 
@@ -177,7 +177,7 @@ def _literal(value: object) -> str:
 # Bases a recipe on an existing one: its reference, data and scorer.
 
 
-def base_on(draft: Draft, recipe: Path) -> None:
+def base_on(draft: RecipeDraft, recipe: Path) -> None:
     """Copy everything of a recipe except its name. Raises RecipeError."""
     given = open_source(recipe)
     for name in given.sizes:
@@ -191,7 +191,7 @@ def base_on(draft: Draft, recipe: Path) -> None:
 # Embeds a task's own modules in a script of a recipe, so that the script is a single file.
 
 
-def holding(modules: Mapping[str, str]) -> Code:
+def with_modules(modules: Mapping[str, str]) -> Code:
     """Return lines of Python that make the modules importable by their names."""
     rows = "".join(f"    {name!r}: {_lines(text)},\n" for name, text in modules.items())
     body = f"{{\n{rows}}}" if rows else "{}"

@@ -16,9 +16,9 @@ from typing import Any
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed import parse as parse_toml
-from hpcscientist.importers.draft import Draft
-from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import LARGEST_TEXT, Source, table_of
+from hpcscientist.importers.draft import RecipeDraft
+from hpcscientist.importers.request import Format, ImportRequest
+from hpcscientist.importers.source import LARGEST_TEXT, TaskFiles, table_of
 from hpcscientist.recipe.checks.files import REFERENCE
 
 # Translates a Dockerfile into an Apptainer definition, line by line, without Docker.
@@ -32,7 +32,7 @@ _IDLE = frozenset(
 
 
 @dataclass
-class Definition:
+class ApptainerDefinition:
     """A translated Dockerfile. `copied` are sources in its context, with their targets."""
 
     base: str = ""
@@ -57,9 +57,9 @@ class Definition:
         return "\n".join(lines) + "\n"
 
 
-def read_containerfile(text: str) -> Definition:  # noqa: PLR0912  (one branch an instruction)
+def read_containerfile(text: str) -> ApptainerDefinition:  # noqa: PLR0912  (one branch an instruction)
     """Return a Dockerfile as a definition; instructions without an equivalent are `refused`."""
-    found, place = Definition(), "/"
+    found, place = ApptainerDefinition(), "/"
     for line in _instructions(text):
         match = _LINE.fullmatch(line)
         if match is None:
@@ -139,7 +139,7 @@ def _assigned(text: str) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def _copy(found: Definition, rest: str, place: str) -> None:
+def _copy(found: ApptainerDefinition, rest: str, place: str) -> None:
     words = _words(rest)
     if words is None:
         words = [word for word in rest.split() if not word.startswith("--")]
@@ -172,7 +172,7 @@ paths. There is no network.
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 
 
-def read(request: Request, draft: Draft) -> None:
+def read(request: ImportRequest, draft: RecipeDraft) -> None:
     """Fill in the recipe of a task."""
     source = request.source
     for name in (_TASK, _INSTRUCTION, _TEST):
@@ -218,14 +218,14 @@ def read(request: Request, draft: Draft) -> None:
     ]
 
 
-def _task(source: Source) -> dict[str, Any]:
+def _task(source: TaskFiles) -> dict[str, Any]:
     try:
         return parse_toml(source.text(_TASK))
     except ValueError as error:
         raise RecipeError(f"is no TOML: {error}", source.path / _TASK) from error
 
 
-def _definition(source: Source, draft: Draft, environment: Any) -> Definition:
+def _definition(source: TaskFiles, draft: RecipeDraft, environment: Any) -> ApptainerDefinition:
     """Return the container's definition, and add its Apptainer file."""
     compose = [n for n in source.below("environment") if "compose" in PurePosixPath(n).name.lower()]
     if compose:
@@ -239,10 +239,10 @@ def _definition(source: Source, draft: Draft, environment: Any) -> Definition:
             draft.lost(f"{_DOCKERFILE}: {what}", "is nothing that a trial's container decides")
         draft.adapted(_DOCKERFILE, f"{_DEFINITION}, From {found.base}: build {_IMAGE} from it")
     elif isinstance(image, str) and re.fullmatch(r"[\w./:@-]+", image):
-        found = Definition(base=image)
+        found = ApptainerDefinition(base=image)
         draft.adapted("docker_image", f"{_DEFINITION}, From {image}: build {_IMAGE} from it")
     else:
-        found = Definition()
+        found = ApptainerDefinition()
         draft.refuse("environment", "has neither a Dockerfile nor a docker_image in task.toml")
     draft.warn("image", "trials need python3 in it, and Apptainer where they and the tests run")
     for name in source.below("environment"):
@@ -253,7 +253,9 @@ def _definition(source: Source, draft: Draft, environment: Any) -> Definition:
     return found
 
 
-def _files(source: Source, draft: Draft, definition: Definition) -> dict[str, str]:
+def _files(
+    source: TaskFiles, draft: RecipeDraft, definition: ApptainerDefinition
+) -> dict[str, str]:
     """Return the initial text files of the working directory, which ideas may edit."""
     found: dict[str, str] = {}
     for name, target in _copied(source, definition):
@@ -273,7 +275,7 @@ def _files(source: Source, draft: Draft, definition: Definition) -> dict[str, st
     return found
 
 
-def _copied(source: Source, definition: Definition) -> Iterator[tuple[str, str]]:
+def _copied(source: TaskFiles, definition: ApptainerDefinition) -> Iterator[tuple[str, str]]:
     """Yield files of environment/ and their paths in the container."""
     for given, target in definition.copied:
         root = "environment" if given == "." else f"environment/{given.rstrip('/')}"
@@ -286,7 +288,12 @@ def _copied(source: Source, definition: Definition) -> Iterator[tuple[str, str]]
 
 
 def _document(
-    request: Request, draft: Draft, task: Any, seconds: float, testing: float, workdir: str
+    request: ImportRequest,
+    draft: RecipeDraft,
+    task: Any,
+    seconds: float,
+    testing: float,
+    workdir: str,
 ) -> None:
     environment, about = table_of(task, "environment"), table_of(task, "metadata")
     given = table_of(task, "task")

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.draft import Draft, holding, imported_names, template_text
+from hpcscientist.importers.draft import RecipeDraft, imported_names, template_text, with_modules
 from hpcscientist.importers.program import Program, missing_packages
-from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import Source, open_source, table_of, yaml_table
+from hpcscientist.importers.request import Format, ImportRequest
+from hpcscientist.importers.source import TaskFiles, open_source, table_of, yaml_table
 from hpcscientist.importers.wrapped import GIVEN, give, metric_tables
 from hpcscientist.recipe.checks.files import REFERENCE
 
@@ -39,7 +39,7 @@ _NUMBER = re.compile(
 )
 
 
-def read(request: Request, draft: Draft) -> None:
+def read(request: ImportRequest, draft: RecipeDraft) -> None:
     """Fill in the recipe of a competition."""
     source = request.source
     for name in (_CONFIG, _DESCRIPTION, _GRADE, _PREPARE):
@@ -68,7 +68,7 @@ def read(request: Request, draft: Draft) -> None:
         answers=answers,
         grader=grade_at[0],
         function=grade_at[1],
-        foreign=holding(kept),
+        foreign=with_modules(kept),
     )
     draft.fill(
         "prepare.py",
@@ -77,7 +77,7 @@ def read(request: Request, draft: Draft) -> None:
         function=prepare_at[1],
         answers=answers,
         sample=sample,
-        foreign=holding({n: t for n, t in modules.items() if n != f"{package}.grade"}),
+        foreign=with_modules({n: t for n, t in modules.items() if n != f"{package}.grade"}),
     )
     draft.fill(
         f"{REFERENCE}/experiment.py",
@@ -104,7 +104,7 @@ def _is_module(name: str) -> bool:
     return name.endswith(".py") and "/" not in name and name != "__init__.py"
 
 
-def _function(draft: Draft, given: object, package: str, default: str) -> tuple[str, str]:
+def _function(draft: RecipeDraft, given: object, package: str, default: str) -> tuple[str, str]:
     """Return the module and name of a function that the configuration names."""
     text = given if isinstance(given, str) else f"{package}.{default}"
     module, _, name = text.partition(":")
@@ -113,7 +113,7 @@ def _function(draft: Draft, given: object, package: str, default: str) -> tuple[
     return module, name or "grade"
 
 
-def _files(draft: Draft, dataset: Mapping[str, Any]) -> tuple[str, str]:
+def _files(draft: RecipeDraft, dataset: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name of the answers below private/, and of the sample submission below public/."""
     found = []
     for key, side in (("answers", "private"), ("sample_submission", "public")):
@@ -140,7 +140,9 @@ def _predicts(metric: str) -> str:
     return "number" if _NUMBER.search(metric.lower()) else "class"
 
 
-def _modules(source: Source, draft: Draft, package: str, own: Mapping[str, str]) -> dict[str, str]:
+def _modules(
+    source: TaskFiles, draft: RecipeDraft, package: str, own: Mapping[str, str]
+) -> dict[str, str]:
     """Return all modules that prepare.py and grade.py import and that no package provides."""
     modules = {"mlebench": "", "mlebench.competitions": "", package: ""}
     modules |= {
@@ -182,7 +184,7 @@ def _checkout(folder: Path) -> dict[str, str]:
     return found
 
 
-def _data(source: Source, request: Request, draft: Draft, identity: str) -> None:
+def _data(source: TaskFiles, request: ImportRequest, draft: RecipeDraft, identity: str) -> None:
     """Declare which data files are required."""
     link = f"https://www.kaggle.com/c/{identity}/data"
     draft.commands.append("hpcsci recipe check {recipe} --run")
@@ -209,7 +211,7 @@ def _data(source: Source, request: Request, draft: Draft, identity: str) -> None
     draft.adapted("data", f"{identity}.zip, in a folder that you give by --data")
 
 
-def _direction(source: Source) -> str | None:
+def _direction(source: TaskFiles) -> str | None:
     """Return the direction of the leaderboard's scores, determined as MLE-bench does."""
     if "leaderboard.csv" not in source:
         return None
@@ -222,7 +224,11 @@ def _direction(source: Source) -> str | None:
 
 
 def _document(
-    source: Source, request: Request, draft: Draft, config: Mapping[str, Any], metric: str
+    source: TaskFiles,
+    request: ImportRequest,
+    draft: RecipeDraft,
+    config: Mapping[str, Any],
+    metric: str,
 ) -> None:
     by_board = None if request.direction else _direction(source)
     if by_board:

@@ -19,8 +19,8 @@ from hpcscientist.importers import (
     scientist_bench,
     script,
 )
-from hpcscientist.importers.draft import Draft
-from hpcscientist.importers.request import Format, Request
+from hpcscientist.importers.draft import RecipeDraft
+from hpcscientist.importers.request import Format, ImportRequest
 from hpcscientist.recipe import data
 from hpcscientist.recipe.create import NAME
 from hpcscientist.recipe.load import load
@@ -52,13 +52,13 @@ def formats() -> Mapping[str, Format]:
     return ours | {name: plugin.value for name, plugin in others.items()}
 
 
-def draft_of(kind: Format, request: Request, folder: Path) -> Draft:
+def draft_of(kind: Format, request: ImportRequest, folder: Path) -> RecipeDraft:
     """Return the draft of a recipe made from a task; `folder` is where the recipe would be.
 
     Options that the format does not use are refused, so that no user believes they had an effect.
     Raises RecipeError if the source is not such a task, and UsageError.
     """
-    unset = {each.name: each.default for each in fields(Request)}
+    unset = {each.name: each.default for each in fields(ImportRequest)}
     for option in sorted(unset.keys() - {"source"} - kind.options):
         if getattr(request, option) != unset[option]:
             flag = "--" + option.replace("_", "-")
@@ -69,14 +69,14 @@ def draft_of(kind: Format, request: Request, folder: Path) -> Draft:
             f"{name!r} cannot name a recipe: give --out DIR, its name a lower-case letter, then "
             "letters, digits, '-' or '_'"
         )
-    draft = Draft(folder.absolute())
+    draft = RecipeDraft(folder.absolute())
     for odd, what in request.source.odd.items():
         draft.lost(odd, f"is {what}, which is not followed")
     kind.read(request, draft)
     return draft
 
 
-def search_labels(draft: Draft, request: Request) -> None:
+def search_labels(draft: RecipeDraft, request: ImportRequest) -> None:
     """Prepare a draft's data, and report labels that leak into what candidates see.
 
     The task's own preparation runs only if the user allowed it. Raises RecipeError if the data

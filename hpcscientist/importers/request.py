@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.importers.draft import Draft
-from hpcscientist.importers.source import Source
+from hpcscientist.importers.draft import RecipeDraft
+from hpcscientist.importers.source import TaskFiles
 from hpcscientist.records.trial import Direction
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ImportRequest:
     """A task and the user's options; None leaves the choice to the importer.
 
     `metric` is the primary metric, with its `direction`. `scorer` is the user's score.py, which
@@ -21,7 +21,7 @@ class Request:
     `self_reported`: use the task's own numbers even if a shipped scorer exists.
     """
 
-    source: Source
+    source: TaskFiles
     metric: str | None = None
     direction: Direction | None = None
     scorer: Path | None = None
@@ -44,5 +44,5 @@ class Format:
 
     name: str
     says: str
-    read: Callable[[Request, Draft], None]
+    read: Callable[[ImportRequest, RecipeDraft], None]
     options: frozenset[str] = frozenset()

@@ -13,9 +13,9 @@ from typing import Any
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.importers.draft import Draft, base_on, slug
-from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import Source, json_document
+from hpcscientist.importers.draft import RecipeDraft, base_on, slug
+from hpcscientist.importers.request import Format, ImportRequest
+from hpcscientist.importers.source import TaskFiles, json_document
 from hpcscientist.recipe.load import available, find
 
 _INSTRUCTION, _WISHES, _REFERENCES = "instruction.txt", "wishlist.txt", "library/wishes.bib"
@@ -29,7 +29,7 @@ _DOMAINS: Mapping[str, tuple[str, ...]] = {  # patterns of a domain, and its rec
 _WITHHELD = ("target", "authors", "abstract", "url", "year", "venue", "citations")
 
 
-def read(request: Request, draft: Draft) -> None:
+def read(request: ImportRequest, draft: RecipeDraft) -> None:
     """Fill in the recipe of an instance."""
     source = request.source
     instance = _instance(source)
@@ -67,7 +67,7 @@ def read(request: Request, draft: Draft) -> None:
     draft.commands.append(command)
 
 
-def _instance(source: Source) -> Mapping[str, Any]:
+def _instance(source: TaskFiles) -> Mapping[str, Any]:
     names = [name for name in source.sizes if name.endswith(".json")]
     if len(names) != 1:
         raise RecipeError(f"{source.path}: has {len(names)} JSON files; give the instance itself")
@@ -77,7 +77,7 @@ def _instance(source: Source) -> Mapping[str, Any]:
     return found
 
 
-def _domain(draft: Draft, source: Source, text: str) -> str | None:
+def _domain(draft: RecipeDraft, source: TaskFiles, text: str) -> str | None:
     """Return the recipe of an instance's domain, judged by its folder's name and its own fields."""
     known = {folder.name for folder in available()}
     for words in (source.path.absolute().parent.name, text):
@@ -91,7 +91,7 @@ def _domain(draft: Draft, source: Source, text: str) -> str | None:
     return None
 
 
-def _references(draft: Draft, instance: Mapping[str, Any], level: int) -> Sequence[str]:
+def _references(draft: RecipeDraft, instance: Mapping[str, Any], level: int) -> Sequence[str]:
     """Add the references that a library should hold; return their titles in order of rank."""
     papers = [each for each in instance["source_papers"] if isinstance(each, dict)]
     papers.sort(key=lambda each: each["rank"] if isinstance(each.get("rank"), int) else len(papers))

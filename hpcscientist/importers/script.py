@@ -6,13 +6,13 @@ import ast
 from pathlib import PurePosixPath
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.draft import Draft
+from hpcscientist.importers.draft import RecipeDraft
 from hpcscientist.importers.program import Program
-from hpcscientist.importers.request import Format, Request
+from hpcscientist.importers.request import Format, ImportRequest
 from hpcscientist.importers.wrapped import Wrapping, choose_metrics, code_files, prepare_own, wrap
 
 
-def read(request: Request, draft: Draft) -> None:
+def read(request: ImportRequest, draft: RecipeDraft) -> None:
     """Fill in the recipe of a script."""
     source = request.source
     scripts = [name for name in source.sizes if name.endswith(".py")]
@@ -46,7 +46,7 @@ def read(request: Request, draft: Draft) -> None:
     }
 
 
-def _say_files(draft: Draft, request: Request, program: Program) -> None:
+def _say_files(draft: RecipeDraft, request: ImportRequest, program: Program) -> None:
     """Warn about files that the script names: trials see them only if they are given."""
     folder = request.source.path.parent
     for text, line in program.strings.items():

@@ -30,7 +30,7 @@ _MOST_ENTRIES = 20_000
 _SKIPPED = frozenset({"__pycache__", "__MACOSX", "node_modules"})
 
 
-class Source(ABC):
+class TaskFiles(ABC):
     """A set of regular files by name. `odd` names other entries, such as links, with their kind."""
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +95,7 @@ class Source(ABC):
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path) -> TaskFiles:
     """Open a file, folder or archive. Raises RecipeError if it cannot be read."""
     try:
         info = path.stat()
@@ -110,7 +110,7 @@ def open_source(path: Path) -> Source:
     return _File(path)
 
 
-class _File(Source):
+class _File(TaskFiles):
     """A single file, under its own name."""
 
     odd: Mapping[str, str] = {}
@@ -135,7 +135,7 @@ class _Listing:
     odd: dict[str, str]
 
 
-class _Folder(Source):
+class _Folder(TaskFiles):
     """A folder without hidden files and caches; links in it are not followed."""
 
     @cached_property
@@ -181,7 +181,7 @@ class _Folder(Source):
             return file.read(limit + 1)
 
 
-class _Zip(Source):
+class _Zip(TaskFiles):
     """A zip archive, read member by member; a single top folder is stripped from the names."""
 
     @cached_property
@@ -239,7 +239,7 @@ _LARGEST = 256 * 1024  # characters of a YAML file: parsing is slow
 _DEEP = 50  # nested brackets
 
 
-def yaml_table(source: Source, name: str) -> Mapping[str, Any]:
+def yaml_table(source: TaskFiles, name: str) -> Mapping[str, Any]:
     """Return a YAML document whose top level is a mapping. Raises RecipeError."""
     text = source.text(name)
     if len(text) > _LARGEST or _is_deep(text):
@@ -254,7 +254,7 @@ def yaml_table(source: Source, name: str) -> Mapping[str, Any]:
     return found
 
 
-def json_document(source: Source, name: str) -> Any:
+def json_document(source: TaskFiles, name: str) -> Any:
     """Return a JSON document. Raises RecipeError."""
     try:
         return json.loads(source.text(name))

@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_file
-from hpcscientist.importers.draft import Code, Draft, template_text
+from hpcscientist.importers.draft import Code, RecipeDraft, template_text
 from hpcscientist.importers.program import (
     SEED,
     Option,
@@ -23,7 +23,7 @@ from hpcscientist.importers.program import (
     knob_of,
     missing_packages,
 )
-from hpcscientist.importers.request import Request
+from hpcscientist.importers.request import ImportRequest
 from hpcscientist.importers.source import open_source
 from hpcscientist.recipe.checks.files import REFERENCE
 from hpcscientist.records.idea import KnobValue
@@ -53,7 +53,9 @@ class Wrapping:
     results: str = ""
 
 
-def choose_metrics(draft: Draft, request: Request, known: Mapping[str, int | str]) -> list[str]:
+def choose_metrics(
+    draft: RecipeDraft, request: ImportRequest, known: Mapping[str, int | str]
+) -> list[str]:
     """Return a task's metrics by their own names, the primary one first.
 
     `known` maps names to the place where they were found. Ambiguity is refused in the draft.
@@ -76,7 +78,7 @@ def choose_metrics(draft: Draft, request: Request, known: Mapping[str, int | str
 
 
 def metric_tables(
-    draft: Draft, request: Request, names: Sequence[str], prefix: str = ""
+    draft: RecipeDraft, request: ImportRequest, names: Sequence[str], prefix: str = ""
 ) -> list[dict[str, object]]:
     """Return [[metrics]] of recipe.toml. A metric without a direction is refused in the draft."""
     tables: list[dict[str, object]] = []
@@ -96,7 +98,9 @@ def metric_tables(
     return tables
 
 
-def wrap(draft: Draft, request: Request, wrapping: Wrapping, names: Sequence[str]) -> None:
+def wrap(
+    draft: RecipeDraft, request: ImportRequest, wrapping: Wrapping, names: Sequence[str]
+) -> None:
     """Fill in the recipe of a program whose metrics have these names."""
     program = wrapping.program
     if program.name == RUNNER:
@@ -167,7 +171,7 @@ def wrap(draft: Draft, request: Request, wrapping: Wrapping, names: Sequence[str
         draft.warn("GPU", "the program asks for CUDA: say how many GPUs in [resources]")
 
 
-def code_files(draft: Draft, files: Mapping[str, str]) -> None:
+def code_files(draft: RecipeDraft, files: Mapping[str, str]) -> None:
     """Copy the task's Python files into the reference, and warn about missing packages."""
     for name, text in files.items():
         draft.put(f"{REFERENCE}/{name}", text)
@@ -175,7 +179,9 @@ def code_files(draft: Draft, files: Mapping[str, str]) -> None:
         draft.warn(f"package {package}", "is imported and not installed here: trials would fail")
 
 
-def give(draft: Draft, request: Request, source: str, *, required: bool = True) -> list[str]:
+def give(
+    draft: RecipeDraft, request: ImportRequest, source: str, *, required: bool = True
+) -> list[str]:
     """List the user's data, which stay in place; return their names below the folder."""
     if request.data is None:
         return []
@@ -201,14 +207,14 @@ def give(draft: Draft, request: Request, source: str, *, required: bool = True) 
     return names
 
 
-def prepare_own(draft: Draft, request: Request) -> None:
+def prepare_own(draft: RecipeDraft, request: ImportRequest) -> None:
     """Add a prepare.py that shows the data unchanged to every trial."""
     names = give(draft, request, "your own folder")
     given = GIVEN if names else ""
     draft.fill("prepare.py", "prepare_own", data=draft.hash_of("data"), given=given)
 
 
-def _self_reported(draft: Draft, metrics: list[str]) -> None:
+def _self_reported(draft: RecipeDraft, metrics: list[str]) -> None:
     draft.warn(
         "metrics",
         "self-reported: the code that ideas edit computes them, so they are never confirmed and "
@@ -218,7 +224,7 @@ def _self_reported(draft: Draft, metrics: list[str]) -> None:
     draft.fill("score.py", "score_self_reported", metrics=tuple(metrics))
 
 
-def _scored(draft: Draft, request: Request, metric: str) -> None:
+def _scored(draft: RecipeDraft, request: ImportRequest, metric: str) -> None:
     """Use the user's scorer, and data whose labels are kept apart."""
     assert request.scorer is not None
     try:
@@ -252,7 +258,7 @@ def _is_int(value: KnobValue | None) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _say_seeds(draft: Draft, program: Program, names: list[str]) -> None:
+def _say_seeds(draft: RecipeDraft, program: Program, names: list[str]) -> None:
     if names:
         draft.adapted("seed", f"{', '.join(names)} is set to each trial's")
     else:
@@ -266,14 +272,14 @@ def _say_seeds(draft: Draft, program: Program, names: list[str]) -> None:
         )
 
 
-def _say_pilot(draft: Draft, lengths: list[str]) -> None:
+def _say_pilot(draft: RecipeDraft, lengths: list[str]) -> None:
     if lengths:
         draft.adapted("pilot", f"a tenth of {', '.join(lengths)}")
     else:
         draft.warn("pilot", "nothing says how long the program runs: a pilot is a whole run")
 
 
-def _say_knobs(draft: Draft, found: list[dict[str, object]]) -> None:
+def _say_knobs(draft: RecipeDraft, found: list[dict[str, object]]) -> None:
     if found:
         names = ", ".join(str(knob["name"]) for knob in found)
         draft.adapted("knobs", f"{names}: ranges are guesses around the values; see [[knobs]]")

@@ -21,7 +21,7 @@ _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ArmOutcomes:
     """The outcomes of some ideas of one arm. `hours`: of their trials; `best`: the largest gain
     among the improvements, in the metric's unit, None without any.
     """
@@ -45,8 +45,8 @@ class Contest:
     improvements that it had found.
     """
 
-    whole: Mapping[Arm, Tally]
-    equal: Mapping[Arm, Tally]
+    whole: Mapping[Arm, ArmOutcomes]
+    equal: Mapping[Arm, ArmOutcomes]
     hours: float
     unit: str
     metric: str
@@ -58,7 +58,7 @@ class Contest:
         equal = "; ".join(f"{_NAMES[arm]}: {self._words(t)}" for arm, t in self.equal.items())
         return [whole, f"at {self.hours:.3g} {self.unit} each: {equal}"]
 
-    def _words(self, tally: Tally) -> str:
+    def _words(self, tally: ArmOutcomes) -> str:
         said = f"{tally.improved} of {tally.ideas} ideas improved"
         if tally.confirmed:
             said += f", {tally.confirmed} confirmed"
@@ -96,9 +96,9 @@ def compare(rows: Sequence[ResultRow], state: CampaignState) -> Contest | None:
         for arm, own in by_arm.items()
     }
 
-    def tally(own: Sequence[ResultRow]) -> Tally:
+    def tally(own: Sequence[ResultRow]) -> ArmOutcomes:
         improved = [row for row in own if row.finding is Verdict.IMPROVEMENT]
-        return Tally(
+        return ArmOutcomes(
             ideas=len(own),
             scored=sum(row.status == "scored" for row in own),
             improved=len(improved),

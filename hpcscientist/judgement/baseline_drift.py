@@ -55,7 +55,7 @@ _TREND: Final = 6  # reruns, doubled at each look; fewer cannot reach a p-value 
 _SHOWN: Final = 12
 
 
-class Rerun(Record):
+class BaselineRerun(Record):
     """One run of the baseline's first seed: number 0 is the first run, reruns count from 1.
 
     `predictions` is the hash of its predictions, `failure` why it has no value.
@@ -69,7 +69,7 @@ class Rerun(Record):
 
 
 def drift(
-    runs: Sequence[Rerun], metric: MetricSpec, deviation: float, seeds: int
+    runs: Sequence[BaselineRerun], metric: MetricSpec, deviation: float, seeds: int
 ) -> dict[str, str]:
     """Return notes on the reruns so far, by name, in order of the reruns' numbers.
 
@@ -106,7 +106,7 @@ def drift(
     return told
 
 
-def listing(runs: Sequence[Rerun], metric: MetricSpec) -> str:
+def listing(runs: Sequence[BaselineRerun], metric: MetricSpec) -> str:
     """Return the runs in one line, with their nodes; "" if all gave the same."""
     first, *again = sorted(runs, key=lambda run: run.number)
     if all(run.failure is None and _same(first, run) for run in again):
@@ -167,17 +167,17 @@ def _trend(values: list[float]) -> float | None:
     return float(kendalltau(range(len(values)), values).pvalue)
 
 
-def _same(first: Rerun, run: Rerun) -> bool:
+def _same(first: BaselineRerun, run: BaselineRerun) -> bool:
     known = first.predictions is not None and run.predictions is not None
     return first.value == run.value and not (known and first.predictions != run.predictions)
 
 
-def _told(run: Rerun, metric: MetricSpec) -> str:
+def _told(run: BaselineRerun, metric: MetricSpec) -> str:
     value = "failed" if run.value is None else f"{metric.name} {run.value:.6g}"
     return value + _on(run)
 
 
-def _on(run: Rerun) -> str:
+def _on(run: BaselineRerun) -> str:
     return f" on {run.node}" if run.node else ""
 
 
@@ -203,7 +203,9 @@ def _first_ideas(ideas: int, rounds: int, every: int) -> tuple[int, ...]:
     return tuple(number for _, numbers in extent.chunks() for number in numbers[::every])
 
 
-def check(state: CampaignState, spec: RecipeSpec, settings: Settings) -> selfcheck.Check | None:
+def check(
+    state: CampaignState, spec: RecipeSpec, settings: Settings
+) -> selfcheck.BaselineCheck | None:
     """Return the check of the baseline's seeds, None if fewer than two were scored."""
     published = spec.published.value if spec.published else None
     return _check(state, spec.primary, published, settings)
@@ -211,7 +213,7 @@ def check(state: CampaignState, spec: RecipeSpec, settings: Settings) -> selfche
 
 def _check(
     state: CampaignState, metric: MetricSpec, published: float | None, settings: Settings
-) -> selfcheck.Check | None:
+) -> selfcheck.BaselineCheck | None:
     values = state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
     if len(values) < 2:
         return None
@@ -266,7 +268,7 @@ class BaselineDrift:
         self.journal.record(NoteTaken(name=name, text=text))
 
 
-def _noise(found: selfcheck.Check) -> str:
+def _noise(found: selfcheck.BaselineCheck) -> str:
     return (
         "the baseline is too noisy for the recipe's minimum effect; "
         f"{selfcheck.fix(found)}"
@@ -281,7 +283,7 @@ def _lasting(told: str) -> str:
     )
 
 
-def _runs(state: CampaignState, metric: MetricSpec) -> list[Rerun]:
+def _runs(state: CampaignState, metric: MetricSpec) -> list[BaselineRerun]:
     """Return the first run of the baseline's first seed and the reruns that have ended, in order.
 
     Empty until the first run has ended.
@@ -297,18 +299,18 @@ def _first_of(attempt: int) -> str:
     return trial_name(BASELINE_ID, attempt, Stage.BASELINE, 0)
 
 
-def _run(trial: TrialState, metric: MetricSpec) -> Rerun | None:
+def _run(trial: TrialState, metric: MetricSpec) -> BaselineRerun | None:
     """Return an ended run; None while it runs, or if it ended in a machine failure."""
     report = trial.report
     if report is None or isinstance(report.outcome, MachineFailed):
         return None
     outcome, number = report.outcome, trial.attempt - BASELINE_ATTEMPT
     if isinstance(outcome, Scored):
-        return Rerun(
+        return BaselineRerun(
             number=number,
             value=outcome.value(metric.name),
             node=report.usage.node,
             predictions=report.predictions_hash,
         )
     failure = f"{outcome.failure.value}: {outcome.detail}"
-    return Rerun(number=number, value=None, node=report.usage.node, failure=failure)
+    return BaselineRerun(number=number, value=None, node=report.usage.node, failure=failure)

@@ -30,7 +30,7 @@ from hpcscientist.records.trial import (
 # Guards the test split: checks before every trial whether it may see that split.
 
 
-def check(spec: TrialSpec, state: CampaignState) -> None:
+def guard_test_split(spec: TrialSpec, state: CampaignState) -> None:
     """Raise SplitGuarded for a trial on the test split that the journal does not allow.
 
     An idea's trial needs a SplitSpent of that idea with this attempt and seed. A baseline trial

@@ -14,13 +14,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.authoring.run_reading import symptom
-from hpcscientist.feedback.causes import NOTHING, Evidence
+from hpcscientist.feedback.causes import NOTHING, IdeaEvidence
 from hpcscientist.files import log
 from hpcscientist.files.handed import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.models.chat import Call
+from hpcscientist.models.chat import ChatLine
 from hpcscientist.models.structured import Unusable, parse
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.experiment import AnalysisReply, Symptom
@@ -39,10 +39,10 @@ class Evidences:
     state: CampaignState
     spec: RecipeSpec
     curve: Callable[[str], str]
-    _known: dict[str, Evidence] = field(default_factory=dict)
+    _known: dict[str, IdeaEvidence] = field(default_factory=dict)
     _reference: set[str] | None = None
 
-    def of(self, idea_id: str) -> Evidence:
+    def of(self, idea_id: str) -> IdeaEvidence:
         """Return the evidence on an idea, `NOTHING` unless it ended scored."""
         idea = self.state.ideas[idea_id]
         if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
@@ -51,10 +51,10 @@ class Evidences:
             self._known[idea_id] = self._read(idea, idea.ended.attempt)
         return self._known[idea_id]
 
-    def _read(self, idea: IdeaState, attempt: int) -> Evidence:
+    def _read(self, idea: IdeaState, attempt: int) -> IdeaEvidence:
         review = idea.reviews.get(attempt)
         assert idea.ended is not None
-        return Evidence(
+        return IdeaEvidence(
             pilot=self._pilot(idea.idea_id, attempt),
             reference_pilot=self._pilot(BASELINE_ID, BASELINE_ATTEMPT),
             unchanged=self._unchanged(idea.idea_id, attempt),
@@ -134,7 +134,7 @@ def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
 def _analysis(line: bytes) -> str | None:
     """Return the reply of a recorded analysis call, None for any other call."""
     try:
-        return Call.model_validate_json(line).reply if _ANALYSE in line else None
+        return ChatLine.model_validate_json(line).reply if _ANALYSE in line else None
     except ValidationError:
         return None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.feedback.decision import Known, Limited, Rule, exceeded, findings
+from hpcscientist.feedback.decision import KnownOfIdeas, Limited, Rule, exceeded, findings
 from hpcscientist.feedback.effort import correction, schedule_of
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
@@ -68,7 +68,7 @@ def judge(
         for idea, scored in ideas.items()
         if scored and (why := exceeded(_limits(state, state.ideas[idea], objective.tolerances)))
     }
-    known = Known(corrections, planned, left, over)
+    known = KnownOfIdeas(corrections, planned, left, over)
     return findings(baseline, ideas, metric, rule_of(settings), known)
 
 

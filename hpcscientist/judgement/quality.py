@@ -30,7 +30,7 @@ from hpcscientist.records.base import Record
 _LOWEST, _HIGHEST = 1.0, 5.0  # marks
 
 
-class Judged(Record):
+class IdeaEnd(Record):
     """The end of one idea. `resolved`: it has an attempt that was scored and complete.
 
     `marks` are the correctness marks of the final attempt, or of the last judged attempt if the
@@ -94,7 +94,7 @@ def measure(state: CampaignState) -> Quality | None:
     return quality(_judged(idea) for idea in ended)
 
 
-def quality(ideas: Iterable[Judged]) -> Quality:
+def quality(ideas: Iterable[IdeaEnd]) -> Quality:
     """Return completeness and correctness; neither depends on the order of ideas and marks."""
     ended = list(ideas)
     resolved = sum(idea.resolved for idea in ended)
@@ -114,11 +114,11 @@ def quality(ideas: Iterable[Judged]) -> Quality:
     )
 
 
-def _judged(idea: IdeaState) -> Judged:
+def _judged(idea: IdeaState) -> IdeaEnd:
     assert idea.ended is not None
     standing = idea.reviews.get(idea.ended.attempt or 0)
     last = standing or (idea.reviews[max(idea.reviews)] if idea.reviews else None)
-    return Judged(
+    return IdeaEnd(
         idea_id=idea.idea_id,
         resolved=idea.ended.status == "scored" and (standing is None or standing.complete),
         marks=(last.expected or last.marks) if last is not None else (),

@@ -22,7 +22,7 @@ from hpcscientist.files.handed import resolved
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
+from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history import frozen, stale_launch
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.launch import not_empty
@@ -34,7 +34,7 @@ from hpcscientist.recipe.launched import LaunchedRecipe
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedFolder:
     """A run directory that this launch alone created, or took over empty.
 
     `lock` is held until the campaign exists. `made` lists the folders that were created for it,
@@ -58,7 +58,7 @@ class Claim:
                 folder.rmdir()
 
 
-def claim(checked: LaunchPlan) -> Claim:
+def claim(checked: LaunchPlan) -> ClaimedFolder:
     """Create the run directory with its empty subfolders.
 
     Takes the lock first: of two launches into one folder, one wins and the other touches nothing.
@@ -72,7 +72,7 @@ def claim(checked: LaunchPlan) -> Claim:
         if {child.name for child in paths.root.iterdir()} != {paths.launching.name}:
             stale_launch.give_back(paths, lock)
             raise not_empty(paths.root)
-        claimed = Claim(paths, tuple(reversed(missing)), lock)
+        claimed = ClaimedFolder(paths, tuple(reversed(missing)), lock)
         paths.lock.mkdir()
         # A killed trial may leave a set-user-ID file, which other users must not be able to run.
         paths.trials.mkdir(mode=0o700)
@@ -82,7 +82,7 @@ def claim(checked: LaunchPlan) -> Claim:
     return claimed
 
 
-def furnish(checked: LaunchPlan, claimed: Claim) -> None:
+def furnish(checked: LaunchPlan, claimed: ClaimedFolder) -> None:
     """Prepare the data and fill the run directory; undo the claim on failure."""
     settings, recipe, placement = checked.settings, checked.recipe, checked.placement
     embedder = checked.embedder or KeywordEmbedder()
@@ -138,7 +138,7 @@ def furnish(checked: LaunchPlan, claimed: Claim) -> None:
         LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
         copy = TrustedCopy.of(paths.root, campaign_id)
         copy.make(paths.root)
-        contents = Contents(copy.contents)
+        contents = TrustedCopies(copy.contents)
         for file in filter(Path.is_file, paths.root.iterdir()):  # playbooks, earlier ideas
             contents.put(file.name, {FILE: file.read_text(encoding="utf-8")})
         copy.launched.touch()

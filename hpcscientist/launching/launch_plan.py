@@ -47,7 +47,7 @@ _SINFO = "--format=%N|%R|%P|%h|%c|%m|%G"
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class NodeNeeds:
     """What a job needs of a node: CPUs, MiB (0 if not requested), GPUs."""
 
     cpus: int
@@ -56,23 +56,23 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PartitionNode:
     """A node of a partition; `is_shared` is false if jobs get whole nodes there."""
 
     name: str
     partition: str
     is_default: bool
     is_shared: bool
-    has: Needs
+    has: NodeNeeds
 
 
-def require(slurm: Slurm, site: Site, resources: Resources, nodes: int) -> None:
+def require_room(slurm: Slurm, site: Site, resources: Resources, nodes: int) -> None:
     """Raise UsageError if a controller job of that many nodes would leave no node for its trials.
 
     Does nothing if Slurm does not show what its nodes have.
     """
     try:
-        found = parse(slurm.run("sinfo", "--Node", "--noheader", _SINFO))
+        found = parse_sinfo(slurm.run("sinfo", "--Node", "--noheader", _SINFO))
     except SchedulerError:
         return
     most = most_nodes(found, site, resources)
@@ -87,7 +87,7 @@ def require(slurm: Slurm, site: Site, resources: Resources, nodes: int) -> None:
     )
 
 
-def parse(sinfo: str) -> list[Node]:
+def parse_sinfo(sinfo: str) -> list[PartitionNode]:
     """Return the nodes that sinfo printed."""
     found = []
     for line in sinfo.splitlines():
@@ -97,18 +97,18 @@ def parse(sinfo: str) -> list[Node]:
         name, partition, marked, shares, cpus, memory, gres = fields
         gpus = sum(count for _, count in parse_gres(gres))
         found.append(
-            Node(
+            PartitionNode(
                 name=name,
                 partition=partition,
                 is_default=marked.endswith("*"),
                 is_shared=not shares.lower().startswith("excl"),
-                has=Needs(int(cpus), int(memory), gpus),
+                has=NodeNeeds(int(cpus), int(memory), gpus),
             )
         )
     return found
 
 
-def most_nodes(nodes: Sequence[Node], site: Site, resources: Resources) -> int | None:
+def most_nodes(nodes: Sequence[PartitionNode], site: Site, resources: Resources) -> int | None:
     """Return how many nodes the controller job may hold and still leave room for trials.
 
     None means any number; also if no node holds a trial at all, because Slurm will report that.
@@ -116,8 +116,8 @@ def most_nodes(nodes: Sequence[Node], site: Site, resources: Resources) -> int |
     slurm, own = site.slurm, site.controller
     asks_memory = slurm.memory != "none"
     memory_mb = resources.memory_mb + slurm.memory_margin_mb
-    trial = Needs(resources.cpus, memory_mb if asks_memory else 0, resources.gpus)
-    driver = Needs(own.cpus, own.memory_mb if asks_memory else 0, own.gpus)
+    trial = NodeNeeds(resources.cpus, memory_mb if asks_memory else 0, resources.gpus)
+    driver = NodeNeeds(own.cpus, own.memory_mb if asks_memory else 0, own.gpus)
     fit = {n.name: n for n in _of(nodes, slurm.partition, slurm.exclude) if _fits(n.has, trial)}
     if not fit:
         return None
@@ -143,7 +143,9 @@ def most_nodes(nodes: Sequence[Node], site: Site, resources: Resources) -> int |
     return len(held.keys() - filled) + len(filled) - 1
 
 
-def _of(nodes: Sequence[Node], partitions: str, excluded: Sequence[str]) -> list[Node]:
+def _of(
+    nodes: Sequence[PartitionNode], partitions: str, excluded: Sequence[str]
+) -> list[PartitionNode]:
     names = partitions.split(",")
     return [
         node
@@ -153,12 +155,12 @@ def _of(nodes: Sequence[Node], partitions: str, excluded: Sequence[str]) -> list
     ]
 
 
-def _fits(has: Needs, wanted: Needs) -> bool:
+def _fits(has: NodeNeeds, wanted: NodeNeeds) -> bool:
     return has.cpus >= wanted.cpus and has.memory_mb >= wanted.memory_mb and has.gpus >= wanted.gpus
 
 
-def _less(has: Needs, taken: Needs) -> Needs:
-    return Needs(has.cpus - taken.cpus, has.memory_mb - taken.memory_mb, has.gpus - taken.gpus)
+def _less(has: NodeNeeds, taken: NodeNeeds) -> NodeNeeds:
+    return NodeNeeds(has.cpus - taken.cpus, has.memory_mb - taken.memory_mb, has.gpus - taken.gpus)
 
 
 def _words(partition: str) -> str:
@@ -365,7 +367,7 @@ def check(checked: LaunchPlan) -> None:
     slurm = Slurm.of(site)
     if checked.placement.backend == "slurm" and settings.nodes and not checked.inside:
         nodes = nodes_of(settings, checked.role_specs)
-        require(slurm, site, checked.recipe.spec.resources, nodes)
+        require_room(slurm, site, checked.recipe.spec.resources, nodes)
     for purpose, script in scripts(checked).items():
         try:
             submit.check(slurm, script)

@@ -11,7 +11,7 @@ from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.conductor import Conductor, Performers
 from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.dispatcher import Dispatcher, journalled
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.proposals.proposal_context import (
@@ -21,7 +21,7 @@ from hpcscientist.campaign.proposals.proposal_context import (
     ProposalContext,
 )
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
-from hpcscientist.campaign.pursuit.effort import Effort
+from hpcscientist.campaign.pursuit.effort import EffortDecider
 from hpcscientist.campaign.pursuit.idea_runner import idea_runner
 from hpcscientist.campaign.result_files import Compactor, ResultFiles
 from hpcscientist.campaign.specs import SpecFactory
@@ -43,7 +43,7 @@ from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.serving.sharing import NO_ENGINES
 from hpcscientist.launching.sites import choosing
-from hpcscientist.launching.sites.cluster import Allocation, Cluster
+from hpcscientist.launching.sites.cluster import Cluster, DriverAllocation
 from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.literature.survey import SURVEY
 from hpcscientist.models.open import open_models, role_specs
@@ -88,7 +88,7 @@ def restore(session: Session) -> None:
     paths, journal, state = session.paths, session.journal, session.state
     config = frozen.read(paths)
     recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
-    Integrity.of(paths, journal, state, config).begin()
+    FileIntegrity.of(paths, journal, state, config).begin()
     ResultFiles(paths, journal, state, SpecFactory(config, recipe, paths)).restore()
     Claims(paths, config, recipe, state).write_all()
 
@@ -103,7 +103,7 @@ def wire(session: Session, plane: DriverSidecar | None = None) -> Wired:
     paths = session.paths
     config = frozen.read(paths)
     recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
-    integrity = Integrity.of(paths, session.journal, session.state, config)
+    integrity = FileIntegrity.of(paths, session.journal, session.state, config)
     integrity.begin()
     vault.require_campaign_key(config.campaign_id)
     for key in config.labels.values():
@@ -152,7 +152,9 @@ def _backend(
     if isinstance(site, ThisMachine) and plane is not None:
         site = replace(site, gpus=plane.gpus_left)
     elif isinstance(site, Cluster) and config.settings.serving.trials_inside and session.job_id:
-        site = Allocation(*(site.why, site.profile), session.job_id, recipe.spec.resources, engines)
+        site = DriverAllocation(
+            *(site.why, site.profile), session.job_id, recipe.spec.resources, engines
+        )
     backend = site.open(session.paths, config.campaign_id, config.slots)
     return journalled(backend, session.journal, session.state, session.generation, session.note)
 
@@ -164,18 +166,18 @@ def assemble(
     agents: Agents,
     backend: Runs,
     embedder: Embedder | None = None,
-    integrity: Integrity | None = None,
+    integrity: FileIntegrity | None = None,
 ) -> Wired:
     """Assemble a conductor from the given adapters; without an embedder, compare keywords."""
     rules, specs = rules_of(config, recipe, agents), SpecFactory(config, recipe, session.paths)
-    integrity = integrity or Integrity.of(session.paths, session.journal, session.state, config)
+    integrity = integrity or FileIntegrity.of(session.paths, session.journal, session.state, config)
     attempt_store = AttemptStore(session.paths, session.journal, session.state, specs, integrity)
     performers = Performers(
         rules=rules,
         state=session.state,
         admission=_admission(rules, recipe, session, agents, attempt_store, embedder),
         idea_runner=idea_runner(rules, session, agents, attempt_store),
-        effort=Effort(config.settings, specs, session.journal, session.state),
+        effort=EffortDecider(config.settings, specs, session.journal, session.state),
         due=DueTrials(specs, session.state, integrity),
         trials=_trials(specs, session, backend, integrity),
         baseline_drift=BaselineDrift(recipe.spec, config.settings, session.journal, session.state),
@@ -217,7 +219,7 @@ def _admission(
 
 
 def _trials(
-    specs: SpecFactory, session: Session, backend: Runs, integrity: Integrity
+    specs: SpecFactory, session: Session, backend: Runs, integrity: FileIntegrity
 ) -> TrialRunner:
     loop = specs.config.settings.loop
     return TrialRunner(
@@ -255,7 +257,7 @@ def _threshold(loop: LoopSettings) -> float:
 
 
 def _proposal_context(
-    rules: Rules, recipe: Recipe, session: Session, agents: Agents, integrity: Integrity
+    rules: Rules, recipe: Recipe, session: Session, agents: Agents, integrity: FileIntegrity
 ) -> ProposalContext:
     settings = rules.settings
     surveyor, finder = agents.stages.get(SURVEY), agents.stages.get(DIRECTIONS)

@@ -21,7 +21,7 @@ from hpcscientist.models.prompting.fitting import from_the_end, lines_from_the_e
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import (
     SUMMARY_SIZE,
     TITLE_SIZE,
@@ -111,7 +111,7 @@ class Analyst:
             summary=line(subject.summary, material.ABSTRACT),
             count=self._most,
         )
-        call = Call(subject.idea_id, subject.number, "concepts")
+        call = CallPurpose(subject.idea_id, subject.number, "concepts")
         try:
             reply = await self._client.ask(
                 call, ConceptsReply, prompt, {"concepts": Limit(least=1, most=self._most)}
@@ -129,7 +129,7 @@ class Analyst:
         found = await asyncio.to_thread(_search, self._library, concept)
         if not found:
             return bare
-        call = Call(subject.idea_id, subject.number, "profile", ordinal=number)
+        call = CallPurpose(subject.idea_id, subject.number, "profile", ordinal=number)
         prompt = of_template(
             "profile",
             (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import TypeVar
 
-from hpcscientist.models.prompting.fitting import GONE, Part, lines_from_the_end
+from hpcscientist.models.prompting.fitting import GONE, PromptPart, lines_from_the_end
 from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.literature import Hit
@@ -50,17 +50,17 @@ def text_of(hit: Hit) -> str:
     return f"{title_of(hit)}\n{abstract_of(hit)}".rstrip()
 
 
-def described(topic: Topic) -> Part:
+def described(topic: Topic) -> PromptPart:
     """Return a part whose topic loses its description line by line, the last first."""
     text = lines_from_the_end("", topic.description)
-    return Part(
+    return PromptPart(
         "topic",
         text.steps,
         lambda step: topic.model_copy(update={"description": text.at(step)}),
     )
 
 
-def sentences(name: str, text: str) -> Part:
+def sentences(name: str, text: str) -> PromptPart:
     """Return a part whose text loses its sentences one by one, the last first."""
     parts = [part for part in _SENTENCES.split(text) if part]
 
@@ -68,10 +68,10 @@ def sentences(name: str, text: str) -> Part:
         kept = parts[: len(parts) - step]
         return text if step == 0 else " ".join([*kept, GONE]) if kept else ""
 
-    return Part(name, len(parts), at)
+    return PromptPart(name, len(parts), at)
 
 
-def papers(name: str, hits: Sequence[Hit]) -> Part:
+def papers(name: str, hits: Sequence[Hit]) -> PromptPart:
     """Return a part of papers, best first, that loses abstracts, then titles, the last first."""
     shown = [(title_of(hit), abstract_of(hit)) for hit in hits]
     count = len(shown)
@@ -80,7 +80,7 @@ def papers(name: str, hits: Sequence[Hit]) -> Part:
         whole, named = count - min(step, count), count - max(0, step - count)
         return (*shown[:whole], *((title, "") for title, _ in shown[whole:named]))
 
-    return Part(name, 2 * count, at)
+    return PromptPart(name, 2 * count, at)
 
 
 # Rank fusion: one order for the hits of several searches.
@@ -89,7 +89,7 @@ CONSTANT = 60  # as in the paper (see `reciprocal`)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPaper:
     """A paper and the queries that found it, in the order of the queries."""
 
     hit: Hit
@@ -105,7 +105,7 @@ def reciprocal(ranks: Iterable[int]) -> float:
     return fsum(1 / (CONSTANT + rank) for rank in ranks)
 
 
-def merge(searches: Mapping[str, Sequence[Hit]]) -> tuple[Found, ...]:
+def merge(searches: Mapping[str, Sequence[Hit]]) -> tuple[FoundPaper, ...]:
     """Return the papers of several searches, each once, the best first.
 
     Scores of different searches are not comparable, but ranks are: see `reciprocal`. On a tie the
@@ -122,7 +122,7 @@ def merge(searches: Mapping[str, Sequence[Hit]]) -> tuple[Found, ...]:
         of = ranks[paper_id].values()
         return -reciprocal(of), min(of), paper_id
 
-    return tuple(Found(hits[p], tuple(ranks[p])) for p in sorted(hits, key=order))
+    return tuple(FoundPaper(hits[p], tuple(ranks[p])) for p in sorted(hits, key=order))
 
 
 # Concurrent requests of the stages in this room.

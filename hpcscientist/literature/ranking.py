@@ -26,7 +26,7 @@ from hpcscientist.literature.material import together
 from hpcscientist.models.embedding.keywords import telling
 from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.prompting.prompts import line
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
 from hpcscientist.records.literature import Hit, RankReply, TaskAttributes
@@ -107,7 +107,7 @@ class ModelRanker:
         )
         try:
             reply = await self._client.ask(
-                Call(SURVEY_ID, 0, "rank", ordinal=place), RankReply, prompt
+                CallPurpose(SURVEY_ID, 0, "rank", ordinal=place), RankReply, prompt
             )
         except UNANSWERED as error:
             return Fit(None, None, one_line(f"not judged: {error}"))

@@ -15,13 +15,13 @@ from hpcscientist.config.settings import LiteratureSettings, Settings
 from hpcscientist.errors import ModelError
 from hpcscientist.files.text import one_line
 from hpcscientist.literature import material
-from hpcscientist.literature.material import Found, merge
+from hpcscientist.literature.material import FoundPaper, merge
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker, kept, quantiles
 from hpcscientist.models.embedding.keywords import terms
 from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.ports import Library
 from hpcscientist.recipe.schema import Topic
@@ -132,7 +132,7 @@ class Surveyor:
         prompt = of_template("attributes", (material.described(topic),))
         try:
             reply = await self._review.ask(
-                Call(SURVEY_ID, 0, "attributes"),
+                CallPurpose(SURVEY_ID, 0, "attributes"),
                 TaskAttributes,
                 prompt,
                 {"other": Limit(most=_ATTRIBUTES)},
@@ -149,7 +149,7 @@ class Surveyor:
 
     async def _retrieve(
         self, library: Library, topic: Topic, attributes: TaskAttributes, notes: list[str]
-    ) -> tuple[tuple[str, ...], tuple[Found, ...]]:
+    ) -> tuple[tuple[str, ...], tuple[FoundPaper, ...]]:
         """Return the queries that were asked and the papers that they found together."""
         own = own_queries(topic, attributes)
         asked = await self._worded(1, topic, attributes, (), (), own, notes)
@@ -188,7 +188,7 @@ class Surveyor:
             asked=asked,
             count=count,
         )
-        call = Call(SURVEY_ID, 0, "queries", ordinal)
+        call = CallPurpose(SURVEY_ID, 0, "queries", ordinal)
         try:
             reply = await self._ideation.ask(
                 call, QueriesReply, prompt, {"queries": Limit(least=1, most=count)}
@@ -199,7 +199,7 @@ class Surveyor:
             return distinct(substitutes, asked)[:count]
         return distinct(reply.queries, asked)[:count]
 
-    async def _search(self, library: Library, queries: Sequence[str]) -> tuple[Found, ...]:
+    async def _search(self, library: Library, queries: Sequence[str]) -> tuple[FoundPaper, ...]:
         """Return the best papers over all queries."""
         # In a thread: an index on a shared file system, or a service, may be slow.
         hits = {query: await asyncio.to_thread(self._hits, library, query) for query in queries}
@@ -257,7 +257,7 @@ class Surveyor:
 
 
 def _ranked(
-    found: Sequence[Found], fits: Sequence[Fit], keeps: Sequence[bool]
+    found: Sequence[FoundPaper], fits: Sequence[Fit], keeps: Sequence[bool]
 ) -> list[RankedPaper]:
     return [
         RankedPaper(

@@ -24,7 +24,7 @@ from hpcscientist.records.model_calls import Message, ModelReply
 _SEAL = b',"seal":"'
 
 
-class Call(Record):
+class ChatLine(Record):
     """One line of chat.jsonl. `time` is when the reply came, seconds since the epoch.
 
     `question` is the hash of the prompt before it was shortened for the model's context: each
@@ -111,7 +111,7 @@ class Chat:
         calls = [self._read(place) for place in reversed(self._places[key])]
         return next((call.task for call in calls if call and call.task is not None), None)
 
-    def _read(self, place: _Place) -> Call | None:
+    def _read(self, place: _Place) -> ChatLine | None:
         """Return a call. If its line is gone, read the whole file anew and return None.
 
         Raises RunDirectoryError instead if lines are unsigned: then the driver's own lines cannot
@@ -122,7 +122,7 @@ class Chat:
                 file.seek(place.start)
                 text = file.read(place.length)
             if not self._campaign_id or self._is_ours(text):
-                return Call.model_validate_json(text)
+                return ChatLine.model_validate_json(text)
         except OSError as error:
             if not self._campaign_id:
                 _raise(self._path, error)
@@ -179,7 +179,7 @@ class Chat:
                 refs.append(ref)
         return tuple(refs)
 
-    def append(self, call: Call) -> tuple[int, Callable[[], None]]:
+    def append(self, call: ChatLine) -> tuple[int, Callable[[], None]]:
         """Write one line, wholly or not at all.
 
         Returns how many times the call was asked so far, this time included, and a function that
@@ -198,7 +198,7 @@ class Chat:
         asked = self._acted[call.key] = len(self._places[call.key])
         return asked, partial(_sync, self._path, descriptor)
 
-    def _note(self, call: Call, start: int, length: int) -> None:
+    def _note(self, call: ChatLine, start: int, length: int) -> None:
         places = self._places.setdefault(call.key, [])
         places.append(_Place(call.question, start, length))
         if call.task is not None:
@@ -208,7 +208,7 @@ class Chat:
         start = 0
         try:
             with open_regular(self._path) as file:
-                for call, end in log.read(file, Call.model_validate_json):
+                for call, end in log.read(file, ChatLine.model_validate_json):
                     self._note(call, start, end - start)
                     start = end
                 torn = file.seek(0, os.SEEK_END) > start

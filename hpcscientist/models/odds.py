@@ -29,14 +29,14 @@ _LITERAL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenOdds:
     """A token of a reply, with the probabilities of the likeliest tokens at its place."""
 
     piece: bytes
     likely: Mapping[bytes, float]
 
 
-def of_numbers(text: str, tokens: Sequence[Token], highest: int) -> tuple[NumberOdds, ...]:
+def of_numbers(text: str, tokens: Sequence[TokenOdds], highest: int) -> tuple[NumberOdds, ...]:
     """Return the odds of each number from 1 to `highest` in a text's JSON objects.
 
     `tokens` end with the text; tokens before it are reasoning. Returns () if they spell another
@@ -108,7 +108,7 @@ def _leaves(value: Any, field: str = "") -> Iterator[tuple[str, int]]:
 
 
 def _weights(
-    tokens: Sequence[Token], lead: bytes, highest: int, begun: str = ""
+    tokens: Sequence[TokenOdds], lead: bytes, highest: int, begun: str = ""
 ) -> dict[int, float]:
     """Return a weight for each value that a number starting at the first token may have.
 

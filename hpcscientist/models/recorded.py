@@ -25,7 +25,7 @@ from hpcscientist.errors import ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import prompt_hash
-from hpcscientist.models.chat import Call, Chat
+from hpcscientist.models.chat import Chat, ChatLine
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports import Model
 from hpcscientist.records.base import Record
@@ -147,7 +147,7 @@ class RecordedModel:
         await self._inner.close()
         await asyncio.to_thread(self.settle)
 
-    def _write(self, chat: Chat, line: Call) -> int:
+    def _write(self, chat: Chat, line: ChatLine) -> int:
         asked, sync = chat.append(line)
         # One that failed stays: what depends on its reply must not be recorded later either.
         self._syncing = [one for one in self._syncing if not one.done() or one.exception()]
@@ -171,8 +171,8 @@ class RecordedModel:
         return self._chats[subject]
 
 
-def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | None) -> Call:
-    return Call(
+def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | None) -> ChatLine:
+    return ChatLine(
         key=request.key,
         stage=request.stage,
         ordinal=request.ordinal,

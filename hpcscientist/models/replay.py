@@ -11,7 +11,7 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.files import log
 from hpcscientist.files.handed import open_regular
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.chat import Call
+from hpcscientist.models.chat import ChatLine
 from hpcscientist.records.base import bounded
 from hpcscientist.records.idea import CAMPAIGN_ID, SURVEY_ID
 from hpcscientist.records.model_calls import PlaybookEntry
@@ -29,7 +29,7 @@ def read_run(folder: Path, *, papers: bool = False) -> list[PlaybookEntry]:
     entries = list[PlaybookEntry]()
     found = recorded_calls(folder)
     for number, calls in chain(found, paper_calls(folder)) if papers else found:
-        acted_on: dict[str, Call] = {}
+        acted_on: dict[str, ChatLine] = {}
         for call in calls:
             # Of two replies to the same prompt keep the first, of two prompts of one call the last.
             if call.key not in acted_on or acted_on[call.key].prompt != call.prompt:
@@ -43,7 +43,7 @@ def read_run(folder: Path, *, papers: bool = False) -> list[PlaybookEntry]:
     return entries
 
 
-def recorded_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
+def recorded_calls(folder: Path) -> Iterator[tuple[int, Iterator[ChatLine]]]:
     """Yield each idea's number with its recorded calls, in order; the survey's number is 0.
 
     Raises ModelSpecError for a damaged line and for a file that cannot be read.
@@ -54,7 +54,7 @@ def recorded_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
         yield number, _calls(paths.idea(idea_id).chat)
 
 
-def paper_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
+def paper_calls(folder: Path) -> Iterator[tuple[int, Iterator[ChatLine]]]:
     """Yield the calls of each paper in a run directory, by idea number; 0 is the campaign's paper.
 
     Raises as `recorded_calls` does.
@@ -77,10 +77,10 @@ def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
     yield from sorted(found)
 
 
-def _calls(path: Path) -> Iterator[Call]:
+def _calls(path: Path) -> Iterator[ChatLine]:
     try:
         with open_regular(path) as file:
-            for call, _ in log.read(file, Call.model_validate_json):
+            for call, _ in log.read(file, ChatLine.model_validate_json):
                 yield call
     except FileNotFoundError:
         return
@@ -92,7 +92,7 @@ def _calls(path: Path) -> Iterator[Call]:
         ) from error
 
 
-def _entry(number: int, call: Call) -> PlaybookEntry:
+def _entry(number: int, call: ChatLine) -> PlaybookEntry:
     return PlaybookEntry(
         idea=number,
         stage=call.stage,

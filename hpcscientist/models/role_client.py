@@ -24,7 +24,7 @@ UNANSWERED = (ReplyError, PlaybookExhausted)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallPurpose:
     """What a request is for; `number` is the idea's, 0 if the subject is no idea.
 
     Calls that ask a model the same question several times differ in `sample`, and so in their seed.
@@ -64,7 +64,7 @@ class RoleClient:
         self._window = window or Window(settings.context)
 
     async def ask(
-        self, call: Call, reply_type: type[T], prompt: Prompt, limits: Limits | None = None
+        self, call: CallPurpose, reply_type: type[T], prompt: Prompt, limits: Limits | None = None
     ) -> T:
         """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
 
@@ -76,7 +76,7 @@ class RoleClient:
             self._model, request, reply_type, prompt=prompt, window=window, limits=limits
         )
 
-    async def write(self, call: Call, prompt: Prompt, begun: str) -> str:
+    async def write(self, call: CallPurpose, prompt: Prompt, begun: str) -> str:
         """Ask for free text that continues `begun`; return the text without `begun`.
 
         Raises ReplyError where the shortest prompt does not fit or the reply is cut off, and what
@@ -88,7 +88,7 @@ class RoleClient:
             raise ReplyError(f"{call.subject}: the reply to {request.key} was cut off")
         return reply.text
 
-    def _request(self, call: Call) -> ModelRequest:
+    def _request(self, call: CallPurpose) -> ModelRequest:
         settings = self._settings
         return ModelRequest(
             subject=call.subject,

@@ -11,10 +11,10 @@ from functools import cached_property
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.formulas import BadFormula, resolve
-from hpcscientist.papers.walls.citations import CitationWall, Papers
+from hpcscientist.papers.walls.citations import CitationWall, PaperLookup
 from hpcscientist.papers.walls.claims import ClaimWall
 from hpcscientist.papers.walls.counts import CountWall
-from hpcscientist.papers.walls.finding import Found, Wanted, nearest, words, write
+from hpcscientist.papers.walls.finding import NamedInSentence, SentenceDefect, nearest, words, write
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.numerals import foreign_letters, mask, typed_numbers
 from hpcscientist.papers.walls.outcomes import OutcomeWall
@@ -77,13 +77,13 @@ class Checked:
         return not self.defects and self.coverage.share == 1.0
 
 
-def check(manuscript: Manuscript, sheet: FactSheet, papers: Papers) -> list[Defect]:
+def check(manuscript: Manuscript, sheet: FactSheet, papers: PaperLookup) -> list[Defect]:
     """Return the defects of a manuscript, in the order of its text."""
     return list(Checker(manuscript, sheet, papers).all())
 
 
 def check_all(
-    manuscript: Manuscript, sheet: FactSheet, papers: Papers, paths: RunPaths | None
+    manuscript: Manuscript, sheet: FactSheet, papers: PaperLookup, paths: RunPaths | None
 ) -> Checked:
     """Check a manuscript and, given a run directory, that its facts have not changed.
 
@@ -198,7 +198,7 @@ class Checker:
 
     manuscript: Manuscript
     sheet: FactSheet
-    papers: Papers
+    papers: PaperLookup
     _vocabulary: Vocabulary = field(init=False)
 
     def __post_init__(self) -> None:
@@ -223,36 +223,40 @@ class Checker:
         yield from self._papers()
         yield from self._told()
 
-    def line(self, line: Line, context: str = "") -> Iterator[Found]:
+    def line(self, line: Line, context: str = "") -> Iterator[SentenceDefect]:
         """Yield the defects of one paragraph; `context` is the title of its section."""
         try:
             read = parse_line(written(line))
         except NotRestrictedText as error:
-            yield Found(error.code, error.found, str(error))
+            yield SentenceDefect(error.code, error.found, str(error))
             return
         flat = flatten(line, self.sheet)
         if flat.text != flatten(read, self.sheet).text:  # words that would parse as a reference
-            yield Found(DefectCode.SYNTAX, flat.text[:80], "write words, and references as such")
+            yield SentenceDefect(
+                DefectCode.SYNTAX, flat.text[:80], "write words, and references as such"
+            )
             return
         for word in foreign_letters(mask(flat.text, self._names)):
-            yield Found(DefectCode.HIDDEN_CHARACTER, word, "write it in Latin letters")
+            yield SentenceDefect(DefectCode.HIDDEN_CHARACTER, word, "write it in Latin letters")
         for sentence in sentences(flat, context):
             yield from self._typed(flat, sentence)
             for wall in self._walls:
                 yield from wall.check(sentence)
 
-    def _typed(self, flat: Flat, sentence: Sentence) -> Iterator[Found]:
+    def _typed(self, flat: Flat, sentence: Sentence) -> Iterator[SentenceDefect]:
         first, last = sentence.tokens[0].start, sentence.tokens[-1].end
         text = flat.text[first:last]
         for typed in typed_numbers(text, self._names, self._citations.years(sentence)):
             said = self._wanted(sentence)
             fact = nearest(self.sheet, said, typed.found.lstrip("+"), typed.value)
-            yield Found(DefectCode.TYPED_NUMBER, typed.found, write(fact, "write {fact-id}"))
+            yield SentenceDefect(
+                DefectCode.TYPED_NUMBER, typed.found, write(fact, "write {fact-id}")
+            )
 
-    def _wanted(self, sentence: Sentence) -> Wanted:
+    def _wanted(self, sentence: Sentence) -> NamedInSentence:
         splits = self._vocabulary.splits(sentence)
         metrics = self._vocabulary.metrics(sentence)
-        return Wanted(
+        return NamedInSentence(
             ideas=frozenset(m.value for m in self._vocabulary.ideas(sentence)),
             split=splits[0].value if splits else None,
             metric=metrics[0].value if metrics else None,

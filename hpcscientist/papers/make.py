@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
-from hpcscientist.files.lock import Held, Lock
+from hpcscientist.files.lock import FolderLocked, Lock
 from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
@@ -20,18 +20,24 @@ from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.papers import venue as venues
 from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
-from hpcscientist.papers.figures.data import Campaign as Drawable
+from hpcscientist.papers.figures.data import FigureData as Drawable
 from hpcscientist.papers.figures.data import tables
 from hpcscientist.papers.figures.drawn import captions, draw_all
 from hpcscientist.papers.library import NoLibrary, library_of
 from hpcscientist.papers.typesetting.builder import Builder, Built
 from hpcscientist.papers.typesetting.document import Drawn, Records
-from hpcscientist.papers.typesetting.engine import Limits, missing
+from hpcscientist.papers.typesetting.engine import EngineLimits, missing_for_papers
 from hpcscientist.papers.venue import Venue
 from hpcscientist.papers.writing.brief import brief_of, subjects
 from hpcscientist.papers.writing.drafts import FigureOffer
-from hpcscientist.papers.writing.paper import Campaign, Desk, Layout, Tally, open_writers
-from hpcscientist.papers.writing.writer import Written
+from hpcscientist.papers.writing.paper import (
+    PaperCampaign,
+    PaperLayout,
+    PaperWriters,
+    WritingCosts,
+    open_writers,
+)
+from hpcscientist.papers.writing.writer import WrittenManuscript
 from hpcscientist.ports import Tell
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.idea import CAMPAIGN_ID
@@ -40,7 +46,7 @@ from hpcscientist.results.aggregate import overview
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PaperOptions:
     """What the user asks for.
 
     `ideas` () means one paper for each confirmed improvement, and one on the campaign. `venue` is a
@@ -55,18 +61,18 @@ class Wanted:
     model: str = ""
     pages: int | None = None
     out: Path | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: EngineLimits = field(default_factory=EngineLimits)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FinishedPaper:
     """One finished paper. `written` says what it took; `defects` are those that remain."""
 
     subject: str
     title: str
     built: Built
-    written: Written
-    tally: Tally
+    written: WrittenManuscript
+    tally: WritingCosts
     defects: tuple[Defect, ...]
 
     @property
@@ -84,7 +90,7 @@ class Unwritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedPaper:
     """A paper that would be written, as `--dry-run` shows it."""
 
     subject: str
@@ -100,7 +106,7 @@ class Studio:
 
     records: Records
     drawable: Drawable
-    campaign: Campaign
+    campaign: PaperCampaign
     venue: Venue
     out: PaperPaths
 
@@ -111,7 +117,7 @@ class Studio:
         return own if own.is_file() else None
 
 
-def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made | Unwritten]:
+def make(paths: RunPaths, wanted: PaperOptions, tell: Tell) -> Iterator[FinishedPaper | Unwritten]:
     """Write and build the requested papers, one after another.
 
     If the model gives no usable reply for one paper, the others are still written. After a kill,
@@ -124,16 +130,18 @@ def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made | Unwritt
         folder = studio.out.root / subject
         folder.mkdir(parents=True, exist_ok=True)
         with _held(folder):
-            tally = Tally()
-            desk = Desk(studio.campaign, roles, studio.out, wanted.settings, tell=tell, tally=tally)
+            tally = WritingCosts()
+            desk = PaperWriters(
+                studio.campaign, roles, studio.out, wanted.settings, tell=tell, tally=tally
+            )
             try:
-                found: Made | Unwritten = _made(studio, desk, wanted, subject, tell)
+                found: FinishedPaper | Unwritten = _made(studio, desk, wanted, subject, tell)
             except UNANSWERED as error:
                 found = Unwritten(subject, one_line(str(error)))
             yield found
 
 
-def plan(paths: RunPaths, wanted: Wanted) -> tuple[list[Planned], tuple[str, ...]]:
+def plan(paths: RunPaths, wanted: PaperOptions) -> tuple[list[PlannedPaper], tuple[str, ...]]:
     """Return the papers that `make` would write, and what this machine lacks. Writes nothing.
 
     Raises as `make` does.
@@ -146,11 +154,11 @@ def plan(paths: RunPaths, wanted: Wanted) -> tuple[list[Planned], tuple[str, ...
         there = tuple(table.id for table in tables(studio.drawable, _ideas(subject)))
         titles = tuple(section.title for section in studio.venue.sections)
         folder = studio.out.root / subject
-        found.append(Planned(subject, brief.title, folder, titles, there))
-    return found, missing()
+        found.append(PlannedPaper(subject, brief.title, folder, titles, there))
+    return found, missing_for_papers()
 
 
-def open_studio(paths: RunPaths, wanted: Wanted) -> Studio:
+def open_studio(paths: RunPaths, wanted: PaperOptions) -> Studio:
     """Open a campaign for papers. Raises RunDirectoryError where its records disagree."""
     venue = venues.load(wanted.venue, wanted.folder)
     if wanted.pages is not None:
@@ -182,13 +190,15 @@ def open_studio(paths: RunPaths, wanted: Wanted) -> Studio:
             metric=metric.name,
             minimum_effect=metric.minimum_effect,
         ),
-        campaign=Campaign(paths, config, recipe, collected.sheet, library),
+        campaign=PaperCampaign(paths, config, recipe, collected.sheet, library),
         venue=venue,
         out=PaperPaths(wanted.out) if wanted.out else paths.papers,
     )
 
 
-def _made(studio: Studio, desk: Desk, wanted: Wanted, subject: str, tell: Tell) -> Made:
+def _made(
+    studio: Studio, desk: PaperWriters, wanted: PaperOptions, subject: str, tell: Tell
+) -> FinishedPaper:
     records, folder = studio.records, studio.out.root / subject
     figures = draw_all(
         studio.drawable,
@@ -213,11 +223,11 @@ def _made(studio: Studio, desk: Desk, wanted: Wanted, subject: str, tell: Tell) 
     async def build(manuscript: Manuscript) -> Sequence[Defect]:
         return built_of(manuscript).defects
 
-    layout = Layout(studio.venue.sections, studio.venue.pages, _offers(figures))
+    layout = PaperLayout(studio.venue.sections, studio.venue.pages, _offers(figures))
     written = asyncio.run(desk.write(subject, layout, wrong, build))
     built = built_of(written.manuscript)
     left = (*written.defects, *built.defects)
-    return Made(subject, written.manuscript.title, built, written, desk.tally, left)
+    return FinishedPaper(subject, written.manuscript.title, built, written, desk.tally, left)
 
 
 def _ideas(subject: str) -> tuple[str, ...]:
@@ -235,7 +245,7 @@ def _held(folder: Path) -> Iterator[None]:
     """Lock a paper's folder against other writers. Raises CampaignBusy, RunDirectoryError."""
     try:
         lock = Lock(folder / ".writer")
-    except Held as holder:
+    except FolderLocked as holder:
         raise CampaignBusy(
             f"{folder}: {holder} writes it already; wait for that, or give another --out"
         ) from holder

@@ -35,7 +35,7 @@ class Verified:
     folder: Path
     defects: tuple[Defect, ...]
     numbers: int
-    reading: gate.Reading | None
+    reading: gate.PdfReading | None
     unread: str = ""
 
     @property

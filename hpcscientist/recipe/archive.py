@@ -46,7 +46,7 @@ _SIZE = re.compile(rb"[0-7]{11}\0")
 _PAX_NAME = b"././@PaxHeader"
 
 
-class Unreadable(ValueError):
+class UnreadableArchive(ValueError):
     """An archive has another layout; the message completes a sentence that begins with its name."""
 
 
@@ -80,20 +80,20 @@ def decode(data: bytes) -> dict[str, bytes]:
         at = after
         if kind == _NAME_FOLLOWS:
             if long_name is not None:
-                raise Unreadable("is no archive, or damaged")
+                raise UnreadableArchive("is no archive, or damaged")
             long_name = _named(content)
             continue
         name = long_name or _text(header[:_SHORT].rstrip(b"\0"))
         long_name = None
         if kind != _FILE:
-            raise Unreadable(f"holds {name!r}, which is no plain file")
+            raise UnreadableArchive(f"holds {name!r}, which is no plain file")
         if name in found:
-            raise Unreadable(f"holds {name!r} more than once")
+            raise UnreadableArchive(f"holds {name!r} more than once")
         if len(found) == MOST_FILES:
-            raise Unreadable(f"holds more than {MOST_FILES} files, and no more are written")
+            raise UnreadableArchive(f"holds more than {MOST_FILES} files, and no more are written")
         found[name] = content
     if long_name is not None or len(header) < _BLOCK:
-        raise Unreadable("is no archive, or damaged")
+        raise UnreadableArchive("is no archive, or damaged")
     return found
 
 
@@ -101,11 +101,11 @@ def _member(data: bytes, at: int, header: bytes) -> tuple[bytes, bytes, int]:
     """Return a member's kind, its content, and the offset of the next member."""
     kind, size = header[156:157], header[124:136]
     if kind not in _KINDS or not _SIZE.fullmatch(size):
-        raise Unreadable("is no archive, or damaged")
+        raise UnreadableArchive("is no archive, or damaged")
     begins, length = at + _BLOCK, int(size[:-1], 8)
     after = begins + length + -length % _BLOCK
     if after > len(data):
-        raise Unreadable("is no archive, or damaged")
+        raise UnreadableArchive("is no archive, or damaged")
     return kind, data[begins : begins + length], after
 
 
@@ -113,7 +113,9 @@ def _named(record: bytes) -> str:
     """Return the name in a pax header. Raises Unreadable if it has anything else."""
     _, _, value = record.partition(b" path=")
     if len(value) - 1 > LONGEST_NAME or _record(value[:-1]) != record:
-        raise Unreadable("holds more than the name of a file before it, so it is no plain file")
+        raise UnreadableArchive(
+            "holds more than the name of a file before it, so it is no plain file"
+        )
     return _text(value[:-1])
 
 
@@ -121,9 +123,9 @@ def _text(raw: bytes) -> str:
     try:
         name = raw.decode()
     except UnicodeDecodeError as error:
-        raise Unreadable("is no archive, or damaged") from error
+        raise UnreadableArchive("is no archive, or damaged") from error
     if not name:
-        raise Unreadable("is no archive, or damaged")
+        raise UnreadableArchive("is no archive, or damaged")
     return name
 
 
@@ -212,7 +214,7 @@ def read(data: bytes) -> Packed | str:
         return f"has {len(data)} bytes, and {LIMIT} at most are written"
     try:
         members = decode(data)
-    except Unreadable as error:
+    except UnreadableArchive as error:
         return str(error)
     return _checked(members, data)
 

@@ -30,7 +30,7 @@ from hpcscientist.recipe import folder_copy as staging_folders
 from hpcscientist.recipe import given as given_files
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
-from hpcscientist.system.processes import tied
+from hpcscientist.system.processes import tied_to_parent
 
 _MANIFEST = "manifest.json"  # written last, below the private root: then the data are complete
 
@@ -60,7 +60,7 @@ def prepare(
             f"the folder of labels {private_root} and the folder of data {data_root} must not "
             "contain one another; set paths.data and paths.private apart"
         )
-    staging_folders.clear(data_root, private_root)
+    staging_folders.clear_staging(data_root, private_root)
     key = f"{recipe.spec.name}-{hash_file(recipe.prepare)[:16]}{_key_of(recipe, given)}"
     public, private = data_root / key, private_root / key
     try:
@@ -134,7 +134,7 @@ def _hash(public: Path, private: Path) -> str:
 
 def _build(recipe: Recipe, public: Path, private: Path, given: Path | None) -> str:
     """Run prepare.py and move its output into place; return the data's hash."""
-    staging, view = staging_folders.make(private), staging_folders.make(public)
+    staging, view = staging_folders.make_staging(private), staging_folders.make_staging(public)
     try:
         made = staging / "made"
         made.mkdir()
@@ -164,7 +164,7 @@ def _build(recipe: Recipe, public: Path, private: Path, given: Path | None) -> s
 
 def _run(recipe: Recipe, out: Path, given: Path | None) -> None:
     options = ["--out", str(out), *(["--data", str(given)] if given else [])]
-    command = tied([sys.executable, str(recipe.prepare), *options])
+    command = tied_to_parent([sys.executable, str(recipe.prepare), *options])
     done = subprocess.run(
         command,
         cwd=out,
@@ -224,7 +224,7 @@ def _place(made: Path, target: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         if hash_tree(target) != hash_tree(made):
-            stale = staging_folders.make(target)
+            stale = staging_folders.make_staging(target)
             target.rename(stale)
             made.rename(target)
             shutil.rmtree(stale, ignore_errors=True)

@@ -23,13 +23,13 @@ from hpcscientist.files.lock import started_at
 # cancels a campaign, removes those whose owner is dead.
 
 
-def make(target: Path) -> Path:
+def make_staging(target: Path) -> Path:
     """Make an empty folder beside the future folder `target`. Raises OSError."""
     prefix = f".{target.name}.{_here()}.{os.getpid()}.{started_at(os.getpid())}."
     return Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
 
 
-def clear(*roots: Path) -> None:
+def clear_staging(*roots: Path) -> None:
     """Remove the temporary folders in these folders whose process on this host is dead.
 
     A folder that cannot be read is skipped: code that needs it will report the error.
@@ -82,8 +82,8 @@ class FolderCopy:
         if self.kept() or not self.is_shown_whole():
             return
         self.place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        clear(self.place.parent)
-        made = make(self.place)
+        clear_staging(self.place.parent)
+        made = make_staging(self.place)
         try:
             hashes = hash_files(self.shown)
             _copy(self.shown, made / _FILES, hashes.keys() - set(left_out))

@@ -22,7 +22,7 @@ _KINDS = {32: "md5", 40: "sha1", 64: "sha256"}
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedFile:
     """A file that the recipe needs; `checksum` is "-" if any content is accepted."""
 
     line: int
@@ -30,7 +30,7 @@ class Listed:
     checksum: str
 
 
-def read_list(path: Path) -> list[Listed]:
+def read_list(path: Path) -> list[ListedFile]:
     """Return the files of a list. Raises RecipeError with the number of an invalid line."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -46,13 +46,13 @@ def read_list(path: Path) -> list[Listed]:
         name = PurePosixPath(match[2])
         if name.is_absolute() or ".." in name.parts:
             raise RecipeError(f"{match[2]!r} leads out of the folder", path, number)
-        found.append(Listed(number, str(name), match[1].lower()))
+        found.append(ListedFile(number, str(name), match[1].lower()))
     if not found:
         raise RecipeError("names no file", path)
     return found
 
 
-def content_of(folder: Path, wanted: list[Listed]) -> str:
+def content_of(folder: Path, wanted: list[ListedFile]) -> str:
     """Return a hash of the listed files in the user's folder, after checking their checksums.
 
     It reads all of them. Raises UsageError for the first that is missing or differs.
@@ -60,7 +60,7 @@ def content_of(folder: Path, wanted: list[Listed]) -> str:
     return hash_named(dict(_sums(folder, wanted)))
 
 
-def _sums(folder: Path, wanted: list[Listed]) -> Iterator[tuple[str, str]]:
+def _sums(folder: Path, wanted: list[ListedFile]) -> Iterator[tuple[str, str]]:
     if not folder.is_dir():
         raise UsageError(f"--data {folder}: there is no such folder")
     for file in wanted:

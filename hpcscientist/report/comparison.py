@@ -8,7 +8,7 @@ from typing import Any, Final
 from hpcscientist.files.text import printable
 from hpcscientist.report.page import head, json_block, main, notes_list, tail, topline
 from hpcscientist.results.export import plain
-from hpcscientist.views.comparison import ComparisonView, Part, Side
+from hpcscientist.views.comparison import CampaignPart, ComparisonView, Side
 
 VIEWS: Final = (
     ("equal", "Who found more at equal cost?", "Equal cost"),
@@ -70,6 +70,6 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: CampaignPart) -> dict[str, Any]:
     best = plain(part.best) if part.best else None
     return {name: getattr(part, name) for name in _PART} | {"best": best}

@@ -29,7 +29,7 @@ from hpcscientist.views.campaign import CampaignView
 from hpcscientist.views.cards import Card
 from hpcscientist.views.manuscripts import ManuscriptView
 from hpcscientist.views.papers import PaperUse
-from hpcscientist.views.provenance import Source
+from hpcscientist.views.provenance import NumberSource
 from hpcscientist.views.timeline import TrialSpan, lanes
 
 # A campaign's view as JSON values, as the report's page reads them.
@@ -43,7 +43,7 @@ PACK: Final = 100  # cards that are compressed together
 def data(
     view: CampaignView,
     papers: Sequence[PaperUse],
-    found: Sequence[Source],
+    found: Sequence[NumberSource],
     manuscripts: Sequence[ManuscriptView],
 ) -> dict[str, Any]:
     """Return the data that the page draws, without rows and cards, for `as_json`.
@@ -212,7 +212,7 @@ def page(
     view: CampaignView,
     cards: Iterable[Card],
     papers: Sequence[PaperUse],
-    sources: Sequence[Source],
+    sources: Sequence[NumberSource],
     manuscripts: Sequence[ManuscriptView] = (),
 ) -> Iterator[str]:
     """Yield a campaign's page in parts, the visible ones first."""

@@ -44,7 +44,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedIdea:
     """A scored idea as recorded in the journal and campaign.toml; `attempt` is its final one."""
 
     paths: RunPaths
@@ -54,7 +54,7 @@ class Recorded:
     attempt: int
 
 
-def read(paths: RunPaths, idea_id: str) -> Recorded:
+def read_recorded(paths: RunPaths, idea_id: str) -> RecordedIdea:
     """Read what was recorded of an idea.
 
     Raises UsageError for an idea that is unknown or was never scored, and RunDirectoryError.
@@ -80,7 +80,7 @@ def read(paths: RunPaths, idea_id: str) -> Recorded:
             f"--idea {idea_id}: its metrics are self-reported, so there is no claim to run "
             "again; import its task with a scorer (hpcsci recipe import … --scorer FILE)"
         )
-    return Recorded(paths, config, state, idea, idea.ended.attempt)
+    return RecordedIdea(paths, config, state, idea, idea.ended.attempt)
 
 
 def _is_self_reported(trial: TrialState) -> bool:
@@ -88,7 +88,7 @@ def _is_self_reported(trial: TrialState) -> bool:
     return isinstance(outcome, Scored) and any(n.startswith(SELF_REPORTED) for n in outcome.metrics)
 
 
-def of_claim(paths: RunPaths, claim: Claim, config: CampaignConfig) -> Recorded:
+def recorded_of_claim(paths: RunPaths, claim: Claim, config: CampaignConfig) -> RecordedIdea:
     """Return the record of an idea from a claim without its campaign; `paths` holds idea.json.
 
     Raises RunDirectoryError.
@@ -106,15 +106,15 @@ def of_claim(paths: RunPaths, claim: Claim, config: CampaignConfig) -> Recorded:
         if spent
         else None,
     )
-    return Recorded(paths, config, CampaignState(), state, claim.attempt)
+    return RecordedIdea(paths, config, CampaignState(), state, claim.attempt)
 
 
-def read_idea(recorded: Recorded) -> Idea:
+def read_idea(recorded: RecordedIdea) -> Idea:
     """Return idea.json. Raises RunDirectoryError."""
     return known_idea(recorded.paths.idea(recorded.idea.idea_id).idea)
 
 
-def read_claim(recorded: Recorded) -> Claim | str | None:
+def read_claim(recorded: RecordedIdea) -> Claim | str | None:
     """Return claim.json, None if it does not exist, or a string that says why it is unreadable."""
     path = recorded.paths.idea(recorded.idea.idea_id).claim
     try:
@@ -140,7 +140,7 @@ _LATER = frozenset({"q", "decision"})
 
 
 @dataclass(slots=True)
-class Wholeness:
+class ClaimIntegrity:
     """The result of an integrity check: `problems` rule out a rerun, `notes` do not.
 
     `recipe` and `claim` are None if the recipe or the baseline is not as recorded.
@@ -152,12 +152,12 @@ class Wholeness:
     claim: Claim | None = None
 
 
-def examine(recorded: Recorded) -> Wholeness:
+def examine(recorded: RecordedIdea) -> ClaimIntegrity:
     """Check code, recipe, journal, results and claim.json; data and image are checked later.
 
     Raises RunDirectoryError.
     """
-    found = Wholeness()
+    found = ClaimIntegrity()
     _code(recorded, found)
     trials = _trials(recorded)
     is_whole = holds(recorded.paths.recipe, recorded.config.recipe_hash, LARGEST)
@@ -201,7 +201,7 @@ def package_notes(version: str, package: str) -> Iterator[str]:
         )
 
 
-def _code(recorded: Recorded, found: Wholeness) -> None:
+def _code(recorded: RecordedIdea, found: ClaimIntegrity) -> None:
     idea_id, attempt = recorded.idea.idea_id, recorded.attempt
     code = recorded.paths.idea(idea_id).code(attempt)
     if not code.is_dir():
@@ -210,7 +210,7 @@ def _code(recorded: Recorded, found: Wholeness) -> None:
         found.problems.append(f"{code} is not the code that was measured, by the journal's hash")
 
 
-def _trials(recorded: Recorded) -> list[TrialState]:
+def _trials(recorded: RecordedIdea) -> list[TrialState]:
     """Return the scored trials of the idea's final attempt and of the baseline, on both splits."""
     state = recorded.state
     keys = ((recorded.idea.idea_id, recorded.attempt), (BASELINE_ID, BASELINE_ATTEMPT))
@@ -224,7 +224,7 @@ def _trials(recorded: Recorded) -> list[TrialState]:
 
 
 def _results(
-    recorded: Recorded, trials: Iterable[TrialState], recipe_is_whole: bool
+    recorded: RecordedIdea, trials: Iterable[TrialState], recipe_is_whole: bool
 ) -> Iterator[str]:
     """Yield a problem for each result that is missing or contradicts the journal."""
     by_id = {trial.trial_id: trial for trial in trials}
@@ -242,7 +242,7 @@ def _results(
         yield f"trials/{trial_id}/result.arrow is not what its worker wrote: the seal is wrong"
 
 
-def _hashes(recorded: Recorded, trial: TrialState) -> dict[str, str | None]:
+def _hashes(recorded: RecordedIdea, trial: TrialState) -> dict[str, str | None]:
     config, code = recorded.config, recorded.idea.code_hashes.get(trial.attempt)
     if trial.idea_id == BASELINE_ID:
         code = hash_tree(recorded.paths.recipe / "reference")
@@ -284,7 +284,7 @@ def _differences(
             )
 
 
-def _claim(recorded: Recorded, found: Wholeness, derived: Claim) -> None:
+def _claim(recorded: RecordedIdea, found: ClaimIntegrity, derived: Claim) -> None:
     """Compare claim.json with the claim derived from the journal."""
     written = read_claim(recorded)
     if written is None:
@@ -315,7 +315,7 @@ def _claim(recorded: Recorded, found: Wholeness, derived: Claim) -> None:
             )
 
 
-def _archive(recorded: Recorded, found: Wholeness) -> None:
+def _archive(recorded: RecordedIdea, found: ClaimIntegrity) -> None:
     """Compare recipe.tar, if it exists in the idea's folder, with the recipe."""
     path = recorded.paths.idea(recorded.idea.idea_id).recipe
     if path.exists():

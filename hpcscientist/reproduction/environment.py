@@ -24,7 +24,7 @@ _SLOTS = 1000  # trials that may be queued with Slurm if no campaign sets a limi
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RerunOptions:
     """The caller's options; "" means as in the campaign. Paths are relative to `folder`.
 
     `words` override the site profile; `settings` say where data are kept, and how many trials may
@@ -41,7 +41,7 @@ class Wanted:
     consent: bool = False
 
 
-def config_of(claim: Claim, wanted: Wanted) -> CampaignConfig:
+def config_of(claim: Claim, wanted: RerunOptions) -> CampaignConfig:
     """Return a configuration for a claim without its campaign; `config_here` completes it.
 
     Backend and site are chosen as for a launch from here. Raises UsageError (no Slurm) and
@@ -80,7 +80,9 @@ def config_of(claim: Claim, wanted: Wanted) -> CampaignConfig:
     )
 
 
-def config_here(config: CampaignConfig, recipe: Recipe, wanted: Wanted) -> CampaignConfig | str:
+def config_here(
+    config: CampaignConfig, recipe: Recipe, wanted: RerunOptions
+) -> CampaignConfig | str:
     """Return the campaign's configuration with the current places of data, image and interpreter.
 
     A string instead says what is not as recorded. Missing data are prepared again. Raises
@@ -100,7 +102,7 @@ def config_here(config: CampaignConfig, recipe: Recipe, wanted: Wanted) -> Campa
     return config.model_copy(update={**changed, **found})
 
 
-def _image(config: CampaignConfig, wanted: Wanted) -> str | None:
+def _image(config: CampaignConfig, wanted: RerunOptions) -> str | None:
     if config.isolation is Isolation.NONE:
         if wanted.image:
             raise UsageError(
@@ -131,7 +133,7 @@ def _data(config: CampaignConfig, recipe: Recipe, settings: Settings) -> dict[st
     }
 
 
-def _place(config: CampaignConfig, recipe: Recipe, wanted: Wanted) -> dict[str, object]:
+def _place(config: CampaignConfig, recipe: Recipe, wanted: RerunOptions) -> dict[str, object]:
     """Return the backend, site profile and number of trials at once."""
     profile = load_site(wanted.site, wanted.folder) if wanted.site else config.site
     profile = overridden(profile, wanted.words.model_dump())

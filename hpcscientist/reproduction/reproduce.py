@@ -24,16 +24,21 @@ from hpcscientist.recipe.load import find, load
 from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
 from hpcscientist.records.trial import Isolation, MetricSpec, Split
 from hpcscientist.reproduction import claim_integrity, rerun, verify_bundle
-from hpcscientist.reproduction.claim_integrity import Recorded, Wholeness, examine, package_notes
-from hpcscientist.reproduction.environment import Wanted, config_here, config_of
+from hpcscientist.reproduction.claim_integrity import (
+    ClaimIntegrity,
+    RecordedIdea,
+    examine,
+    package_notes,
+)
+from hpcscientist.reproduction.environment import RerunOptions, config_here, config_of
 from hpcscientist.reproduction.judge import Said, judge
-from hpcscientist.reproduction.rerun import Again
+from hpcscientist.reproduction.rerun import ClaimRerun
 
 
 def reproduce(
     paths: RunPaths,
     idea_id: str,
-    wanted: Wanted,
+    wanted: RerunOptions,
     out: Path | None,
     tell: Tell,
     beside: Sequence[RunPaths] = (),
@@ -48,7 +53,7 @@ def reproduce(
     Raises UsageError (unknown idea, no image, no backend), Interrupted, MachineTrouble and other
     HpcsciErrors if the claim cannot be judged.
     """
-    known = claim_integrity.read(paths, idea_id)
+    known = claim_integrity.read_recorded(paths, idea_id)
     found = examine(known)
     if found.problems or found.claim is None or found.recipe is None:
         return _unheld(known, found, [])
@@ -60,12 +65,12 @@ def reproduce(
     for note in found.notes:
         tell(f"note: {note}")
     said, asked = _said(known), f"hpcsci reproduce {paths.root} --idea {idea_id}"
-    place = rerun.choose(paths, found.claim, out)
-    again = Again(known, found.claim, found.recipe, config, place, tell, beside, asked)
+    place = rerun.choose_folder(paths, found.claim, out)
+    again = ClaimRerun(known, found.claim, found.recipe, config, place, tell, beside, asked)
     return run(again, said, found.notes)
 
 
-def run(again: Again, said: Said, notes: Sequence[str], alone: bool = False) -> Reproduction:
+def run(again: ClaimRerun, said: Said, notes: Sequence[str], alone: bool = False) -> Reproduction:
     """Run the trials, judge them, and write the outcome to the folder of the rerun.
 
     Raises Interrupted, MachineTrouble and RunDirectoryError.
@@ -82,14 +87,14 @@ def run(again: Again, said: Said, notes: Sequence[str], alone: bool = False) -> 
     return held
 
 
-def _said(known: Recorded) -> Said:
+def _said(known: RecordedIdea) -> Said:
     """Return what `hpcsci results` now reports about the idea."""
     rows = {row.idea_id: row for row in read_rows(known.paths).rows}
     row, loop = rows[known.idea.idea_id], known.config.settings.loop
     return Said(row.finding, row.confirmed, loop.q, by_mean=loop.decision == "point")
 
 
-def _unheld(known: Recorded, found: Wholeness, more: list[str]) -> Reproduction:
+def _unheld(known: RecordedIdea, found: ClaimIntegrity, more: list[str]) -> Reproduction:
     return Reproduction(
         campaign_id=known.config.campaign_id,
         idea_id=known.idea.idea_id,
@@ -106,7 +111,7 @@ def _unheld(known: Recorded, found: Wholeness, more: list[str]) -> Reproduction:
 
 
 def reproduce_alone(
-    directory: Path, wanted: Wanted, recipe: str, out: Path | None, tell: Tell
+    directory: Path, wanted: RerunOptions, recipe: str, out: Path | None, tell: Tell
 ) -> Reproduction:
     """Reproduce a claim as `reproduce` does, from an idea's folder; see `verify_bundle`.
 
@@ -138,12 +143,12 @@ def reproduce_alone(
             return _unheld_alone(claim, [config], notes)
         for note in notes:
             tell(f"note: {note}")
-        place = rerun.choose(RunPaths(directory), claim, out)
+        place = rerun.choose_folder(RunPaths(directory), claim, out)
         verify_bundle.settle(room, claim, place)
-    known = claim_integrity.of_claim(place, claim, config)
+    known = claim_integrity.recorded_of_claim(place, claim, config)
     asked = f"hpcsci reproduce {directory}" + (f" --recipe {recipe}" if recipe else "")
     asked += " --allow-unsandboxed" * bool(risky)
-    again = Again(known, claim, load(place.recipe), config, place, tell, asked=asked)
+    again = ClaimRerun(known, claim, load(place.recipe), config, place, tell, asked=asked)
     return run(again, said, notes, alone=True)
 
 
@@ -177,7 +182,7 @@ def _uncontained(claim: Claim, own: bool) -> str:
     )
 
 
-def _look_at_image(claim: Claim, wanted: Wanted) -> None:
+def _look_at_image(claim: Claim, wanted: RerunOptions) -> None:
     """Raise UsageError unless a stranger's image path is a file; it is hashed only after this
     check.
     """
@@ -255,7 +260,7 @@ def _unheld_alone(claim: Claim, problems: Sequence[str], notes: Sequence[str]) -
 def reproduce_folder(
     directory: Path,
     idea_id: str | None,
-    wanted: Wanted,
+    wanted: RerunOptions,
     recipe: str,
     out: Path | None,
     tell: Tell,

@@ -26,7 +26,7 @@ from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import read_regular
-from hpcscientist.files.lock import Held, Lock
+from hpcscientist.files.lock import FolderLocked, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.frozen import CampaignConfig
@@ -40,7 +40,7 @@ from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, Tr
 from hpcscientist.records.findings import Claim, Measured
 from hpcscientist.records.idea import BASELINE_ID, Attempt
 from hpcscientist.records.trial import MachineFailed, Scored, Split, Stage, TrialReport, TrialSpec
-from hpcscientist.reproduction.claim_integrity import Recorded, read_idea
+from hpcscientist.reproduction.claim_integrity import RecordedIdea, read_idea
 
 # The folder of a rerun: a new one, or an interrupted one that is resumed.
 #
@@ -52,7 +52,7 @@ from hpcscientist.reproduction.claim_integrity import Recorded, read_idea
 OUTCOME, CLAIM = "reproduction.json", "claim.json"
 
 
-def choose(campaign: RunPaths, claim: Claim, out: Path | None) -> RunPaths:
+def choose_folder(campaign: RunPaths, claim: Claim, out: Path | None) -> RunPaths:
     """Create the folder of a rerun: `out`, or a new one in the campaign's `reproductions/`.
 
     A folder with an interrupted rerun of the same claim is resumed. Raises UsageError and
@@ -94,14 +94,14 @@ def _numbered(campaign: RunPaths, idea_id: str) -> Path:
 
 
 @contextmanager
-def held(paths: RunPaths) -> Iterator[int]:
+def locked(paths: RunPaths) -> Iterator[int]:
     """Lock the folder against other processes; yield the lock's generation.
 
     Raises CampaignBusy, RunDirectoryError.
     """
     try:
         lock = Lock(paths.lock)
-    except Held as holder:
+    except FolderLocked as holder:
         raise CampaignBusy(
             f"{paths.root}: {holder} fills it already; wait for that, or give another --out"
         ) from holder
@@ -113,7 +113,7 @@ def held(paths: RunPaths) -> Iterator[int]:
         lock.release()
 
 
-def identity(paths: RunPaths) -> str:
+def rerun_id(paths: RunPaths) -> str:
     """Return the campaign id of this rerun's trials, and make a key for their results if none
     exists.
 
@@ -184,7 +184,7 @@ def _is_same(paths: RunPaths, spec: TrialSpec) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class ClaimRerun:
     """A rerun that is ready to start. `config` has the current places of data, image and
     interpreter.
 
@@ -192,7 +192,7 @@ class Again:
     again. `asked` is the user's command without --out.
     """
 
-    recorded: Recorded
+    recorded: RecordedIdea
     claim: Claim
     recipe: Recipe
     config: CampaignConfig
@@ -208,8 +208,8 @@ class Again:
         reruns, CampaignBusy, DiskFull, RunDirectoryError, SchedulerError; the rerun can be resumed
         after any of them.
         """
-        with held(self.paths) as generation:
-            own = identity(self.paths)
+        with locked(self.paths) as generation:
+            own = rerun_id(self.paths)
             specs: list[TrialSpec] = []
             state = CampaignState()
             live = False

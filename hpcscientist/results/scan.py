@@ -167,7 +167,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class JournalTrial:
     """An ended trial as recorded in the journal."""
 
     idea_id: str
@@ -197,7 +197,7 @@ class Disagreement:
     files: tuple[Path, ...]
 
 
-def disagreement(paths: RunPaths, known: Mapping[str, Recorded]) -> Disagreement:
+def disagreement(paths: RunPaths, known: Mapping[str, JournalTrial]) -> Disagreement:
     """Compare all result files with the journal's trials.
 
     Raises RunDirectoryError for a file of a newer schema.
@@ -214,14 +214,14 @@ def disagreement(paths: RunPaths, known: Mapping[str, Recorded]) -> Disagreement
     return Disagreement(tuple(trial for trial in known if trial not in right), tuple(bad))
 
 
-def right_among(loose: Sequence[Path], known: Mapping[str, Recorded]) -> set[str]:
+def right_among(loose: Sequence[Path], known: Mapping[str, JournalTrial]) -> set[str]:
     """Return the trials whose own result files agree with the journal."""
     rows, _ = read_files(loose, "ipc", list(_COLUMNS), None)
     return _compared(rows.to_pylist(), known)[0]
 
 
 def _compared(
-    rows: Iterable[dict[str, Any]], known: Mapping[str, Recorded]
+    rows: Iterable[dict[str, Any]], known: Mapping[str, JournalTrial]
 ) -> tuple[set[str], set[str]]:
     """Return the trials whose rows are right, and those whose rows are wrong or unknown."""
     said: dict[tuple[str, int], set[tuple[Any, ...]]] = {}

@@ -27,7 +27,7 @@ from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import of_template
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports import Tell
 from hpcscientist.records.base import Prose, Record, Scored
@@ -42,7 +42,7 @@ from hpcscientist.records.reviews import (
 from hpcscientist.reviews import page
 from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
-from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
+from hpcscientist.reviews.reading import Ask, PaperReader, Shown, Subject
 from hpcscientist.reviews.review import held, key_of, number_of
 from hpcscientist.reviews.reviewer import t_interval
 
@@ -71,7 +71,7 @@ class CompareReply(Scored):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ComparisonOptions:
     """Options of a comparison. `judges` are SPECs; (): only the settings' reviewer."""
 
     settings: Settings
@@ -83,7 +83,7 @@ class Wanted:
     tell: Tell = field(default=lambda _: None)
 
 
-class Asked(Record):
+class ComparisonRequest(Record):
     """`asked.json`: the request of a comparison."""
 
     version: int = 1
@@ -95,14 +95,14 @@ class Asked(Record):
     seed: int
 
 
-def compare(first: PaperText, second: PaperText, wanted: Wanted) -> PaperComparison:
+def compare(first: PaperText, second: PaperText, wanted: ComparisonOptions) -> PaperComparison:
     """Compare two papers, or resume a comparison that was interrupted.
 
     Raises ModelError, UsageError, CampaignBusy, DiskFull, RunDirectoryError.
     """
     specs = wanted.judges or ("",)
     judges = [open_judge(wanted.settings, spec, wanted.paths) for spec in specs]
-    asked = Asked(
+    asked = ComparisonRequest(
         first=first.name,
         second=second.name,
         sha256=(first.sha256, second.sha256),
@@ -134,7 +134,11 @@ def compare(first: PaperText, second: PaperText, wanted: Wanted) -> PaperCompari
 
 
 async def _all(
-    judges: Sequence[Roles], first: PaperText, second: PaperText, wanted: Wanted, paths: ReviewPaths
+    judges: Sequence[Roles],
+    first: PaperText,
+    second: PaperText,
+    wanted: ComparisonOptions,
+    paths: ReviewPaths,
 ) -> list[JudgeResult]:
     try:
         tasks = [
@@ -148,7 +152,7 @@ async def _all(
 
 
 async def _judge(
-    roles: Roles, first: PaperText, second: PaperText, wanted: Wanted, paths: ReviewPaths
+    roles: Roles, first: PaperText, second: PaperText, wanted: ComparisonOptions, paths: ReviewPaths
 ) -> JudgeResult:
     await roles.probe()
     paths.root.mkdir(parents=True, exist_ok=True)
@@ -188,7 +192,7 @@ async def _shown(
             break
         paper = first if number == 1 else second
         record = paths.root / f"reading-{number}.json"
-        reader = Reader(client, subject, record, 1 if number == 1 else 1 + _SECOND)
+        reader = PaperReader(client, subject, record, 1 if number == 1 else 1 + _SECOND)
         both[number] = await reader.shown(paper, ask)
     return both[1], both[2]
 
@@ -213,7 +217,7 @@ async def _sample(
     swapped = number % 2 == 0
     _, prompt = _ask(*(shown[::-1] if swapped else shown))
     # Both samples of a pair share a seed, so that they differ only in the order.
-    call = Call(subject.name, subject.number, "compare", number, sample=(number + 1) // 2)
+    call = CallPurpose(subject.name, subject.number, "compare", number, sample=(number + 1) // 2)
     try:
         reply = await client.ask(call, CompareReply, prompt)
     except UNANSWERED as error:

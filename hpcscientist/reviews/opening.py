@@ -46,7 +46,7 @@ def _recorded(papers: tuple[Path, ...]) -> Path | None:
 
 
 @dataclass(slots=True)
-class Tally:
+class JudgeCosts:
     """The number and cost of a judge's replies, including replies that were recorded earlier."""
 
     effort: Effort = field(default_factory=Effort)
@@ -68,18 +68,18 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class JudgeClient:
     """One judge that records into one folder: its client, its tally and the recorded model."""
 
     client: RoleClient
-    tally: Tally
+    tally: JudgeCosts
     recorded: RecordedModel
 
 
-def desk(roles: Roles, paths: ReviewPaths, settings: Settings, temperature: float) -> Desk:
+def desk(roles: Roles, paths: ReviewPaths, settings: Settings, temperature: float) -> JudgeClient:
     """Return a judge whose calls are recorded in a folder."""
-    tally = Tally()
+    tally = JudgeCosts()
     recorded = RecordedModel(roles, paths, tally.add)
     own: RoleSettings = settings.review.model_copy(update={"temperature": temperature})
     client = RoleClient(recorded, ROLE, own, settings.seed, roles.windows.get(ROLE))
-    return Desk(client, tally, recorded)
+    return JudgeClient(client, tally, recorded)

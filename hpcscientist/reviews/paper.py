@@ -35,9 +35,9 @@ from hpcscientist.literature.sources.latex.files import (
 from hpcscientist.literature.sources.latex.macros import Expander, definitions
 from hpcscientist.literature.sources.pdf import front, headings
 from hpcscientist.literature.sources.pdf.body import body_type
-from hpcscientist.literature.sources.pdf.document import Document, Unreadable
+from hpcscientist.literature.sources.pdf.document import PdfDocument, UnreadablePdf
 from hpcscientist.literature.sources.pdf.lines import (
-    Line,
+    PageLine,
     PageText,
     Piece,
     Spelled,
@@ -179,12 +179,12 @@ def _pdf(path: Path) -> PaperText:
     data = read_regular(path, _MOST_BYTES)
     hidden = hidden_text.look(path)
     try:
-        opened = Document(path)
+        opened = PdfDocument(path)
         if opened.encrypted:
             raise LibraryError(f"{path}: it opens with a password only; give it without")
         count = min(opened.pages, _PAGES)
         pages = [page_text(opened.sheet(number)) for number in range(count)]
-    except Unreadable as error:
+    except UnreadablePdf as error:
         raise LibraryError(f"{path}: damaged: {error}; make the PDF anew") from error
     troubles = [f"only the first {count} pages were read"] if opened.pages > count else []
     _take_out(pages, hidden.words)
@@ -239,7 +239,7 @@ def _take_out(pages: Sequence[PageText], words: Iterable[hidden_text.HiddenWord]
             page.blocks = [kept for b in page.blocks if (kept := [r for r in b if r.text])]
 
 
-def _without(row: Line, words: Sequence[hidden_text.HiddenWord]) -> str:
+def _without(row: PageLine, words: Sequence[hidden_text.HiddenWord]) -> str:
     here = Counter(
         unicodedata.normalize("NFKC", word.text) for word in words if _inside(row, word.box)
     )
@@ -255,7 +255,7 @@ def _without(row: Line, words: Sequence[hidden_text.HiddenWord]) -> str:
     return " ".join(kept)
 
 
-def _inside(row: Line, box: hidden_text.Box) -> bool:
+def _inside(row: PageLine, box: hidden_text.Box) -> bool:
     x, y = (box[0] + box[2]) / 2 * _EIGHTHS, (box[1] + box[3]) / 2 * _EIGHTHS
     slack = _EIGHTHS
     return row.x0 - slack <= x <= row.x1 + slack and row.y0 - slack <= y <= row.y1 + slack
@@ -289,7 +289,7 @@ def _in_order(pages: Sequence[PageText]) -> tuple[str, list[Section]]:
     return named.title, sections
 
 
-def _rows(piece: Piece, size: int, bold: bool) -> Iterator[tuple[list[Line], bool]]:
+def _rows(piece: Piece, size: int, bold: bool) -> Iterator[tuple[list[PageLine], bool]]:
     rows, at, start = piece.rows, 0, 0
     while at < len(rows):
         count = headings.heading_rows(piece, at, size, bold)

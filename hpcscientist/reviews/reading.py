@@ -22,7 +22,7 @@ from hpcscientist.files.atomic import write_json
 from hpcscientist.files.handed import read_regular
 from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import Prompt, of_template
-from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.models.role_client import CallPurpose, RoleClient
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.reviews.paper import PaperText
 
@@ -61,7 +61,7 @@ class Subject:
 Ask = tuple[type[BaseModel], Prompt]
 
 
-class Reader:
+class PaperReader:
     """A reader that fits a paper into a model's context.
 
     `record` keeps the number of parts, so that a resumed run reads the same parts even if it now
@@ -114,7 +114,7 @@ class Reader:
     async def _notes(self, title: str, pieces: Sequence[str], depth: int) -> str:
         async def read(at: int) -> str:
             ordinal = self._first + depth * _ORDINALS + at
-            call = Call(self._subject.name, self._subject.number, "read", ordinal)
+            call = CallPurpose(self._subject.name, self._subject.number, "read", ordinal)
             return _told(
                 await self._client.ask(call, NotesReply, self._prompt(title, pieces, at)), at + 1
             )

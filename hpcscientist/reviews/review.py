@@ -23,7 +23,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_json, write_text
 from hpcscientist.files.handed import read_regular
-from hpcscientist.files.lock import Held, Lock
+from hpcscientist.files.lock import FolderLocked, Lock
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.material import together
@@ -37,7 +37,7 @@ from hpcscientist.reviews.calibrated import Calibration, apply
 from hpcscientist.reviews.form import Form
 from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
-from hpcscientist.reviews.reading import Reader, Subject
+from hpcscientist.reviews.reading import PaperReader, Subject
 from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, gain, spreads
 
 _EXAMPLES: Final = (".pdf", ".tex", ".txt", ".md")
@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReviewOptions:
     """Options of a review run. Each review gets a folder in `out`."""
 
     form: Form
@@ -65,7 +65,7 @@ class Wanted:
     tell: Tell = field(default=lambda _: None)
 
 
-class Asked(Record):
+class ReviewRequest(Record):
     """`asked.json`: the request of a review; a different request has a different id."""
 
     version: int = 1
@@ -97,7 +97,7 @@ class NotReviewed:
     reason: str
 
 
-def review(paths: Sequence[Path], wanted: Wanted) -> list[Review | NotReviewed]:
+def review(paths: Sequence[Path], wanted: ReviewOptions) -> list[Review | NotReviewed]:
     """Review papers, several at a time; return the results in the papers' order.
 
     Raises UsageError, LibraryError, EndpointError, CampaignBusy, DiskFull, RunDirectoryError.
@@ -107,7 +107,7 @@ def review(paths: Sequence[Path], wanted: Wanted) -> list[Review | NotReviewed]:
 
 
 def review_all(
-    papers: Sequence[PaperText], wanted: Wanted, paths: tuple[Path, ...] = ()
+    papers: Sequence[PaperText], wanted: ReviewOptions, paths: tuple[Path, ...] = ()
 ) -> list[Review | NotReviewed]:
     """Review papers that are already read. Raises as `review` does."""
     roles = open_judge(wanted.settings, wanted.model, paths)
@@ -129,7 +129,7 @@ def review_all(
     return asyncio.run(all_of_them())
 
 
-async def _one(of: PaperText, wanted: Wanted, roles: Roles) -> Review:
+async def _one(of: PaperText, wanted: ReviewOptions, roles: Roles) -> Review:
     asked = _asked(of, wanted, roles.name)
     paths = ReviewPaths(wanted.out / f"{_UNSAFE.sub('-', of.name)[:80]}-{asked.key}")
     paths.root.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ async def _one(of: PaperText, wanted: Wanted, roles: Roles) -> Review:
         at = desk(roles, paths, wanted.settings, wanted.temperature)
         panel = Panel(wanted.ensemble, wanted.reflections, wanted.examples, wanted.chair)
         subject = Subject(of.name, number_of(of.name))
-        reader = Reader(at.client, subject, paths.reading)
+        reader = PaperReader(at.client, subject, paths.reading)
         found = await Reviewers(at.client, wanted.form, panel).review(of, subject, reader)
         form = wanted.form
         scores = spreads(form, found.members)
@@ -249,7 +249,7 @@ def held(paths: ReviewPaths) -> Iterator[None]:
     """Lock a review so that no other process writes it. Raises CampaignBusy, RunDirectoryError."""
     try:
         lock = Lock(paths.lock)
-    except Held as holder:
+    except FolderLocked as holder:
         raise CampaignBusy(
             f"{paths.root}: {holder} writes it already; wait for that, or give another --out"
         ) from holder
@@ -261,13 +261,13 @@ def held(paths: ReviewPaths) -> Iterator[None]:
         lock.release()
 
 
-def _asked(of: PaperText, wanted: Wanted, model: str) -> Asked:
+def _asked(of: PaperText, wanted: ReviewOptions, model: str) -> ReviewRequest:
     told: dict[str, Any] = {
         "examples": tuple(
             hashlib.sha256(f"{e.paper}\0{e.review}".encode()).hexdigest() for e in wanted.examples
         )
     }
-    return Asked(
+    return ReviewRequest(
         paper=of.name,
         paper_sha256=of.sha256,
         form=wanted.form.name,

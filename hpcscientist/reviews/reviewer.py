@@ -20,11 +20,11 @@ from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import Prompt, from_the_end, of_template
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.records.reviews import Interval, Mark, Measure, MemberReview, Spread
 from hpcscientist.reviews.form import Form, FormReply
 from hpcscientist.reviews.paper import PaperText
-from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
+from hpcscientist.reviews.reading import Ask, PaperReader, Shown, Subject
 
 ROUND: Final = 100  # ordinals of reflections: ROUND * reviewer + round
 
@@ -48,7 +48,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class PanelReview:
     """The reviews of a paper and the chair's summary. `lost` says why reviewers are missing."""
 
     members: tuple[MemberReview, ...]
@@ -65,7 +65,7 @@ class Reviewers:
     def __init__(self, client: RoleClient, form: Form, panel: Panel) -> None:
         self._client, self._form, self._panel = client, form, panel
 
-    async def review(self, paper: PaperText, subject: Subject, reader: Reader) -> Reviewed:
+    async def review(self, paper: PaperText, subject: Subject, reader: PaperReader) -> PanelReview:
         """Review a paper.
 
         A reviewer without a usable reply is left out and reported in `lost`. Raises ReplyError if
@@ -87,7 +87,7 @@ class Reviewers:
                 chair = await self._chair(paper, subject, members)
             except UNANSWERED as error:
                 lost = [*lost, one_line(f"area chair: {error}")]
-        return Reviewed(tuple(members), chair, shown.parts, tuple(lost))
+        return PanelReview(tuple(members), chair, shown.parts, tuple(lost))
 
     async def _members(
         self, subject: Subject, shown: Shown
@@ -105,7 +105,9 @@ class Reviewers:
 
     async def _member(self, subject: Subject, shown: Shown, member: int) -> MemberReview:
         reply_type, prompt = self._ask(None, 1, shown)
-        call = Call(subject.name, subject.number, self._form.stage("review"), member, sample=member)
+        call = CallPurpose(
+            subject.name, subject.number, self._form.stage("review"), member, sample=member
+        )
         reply: Any = await self._client.ask(call, reply_type, prompt)
         settled, rounds = False, 1
         while not settled and rounds < self._panel.reflections:
@@ -148,7 +150,7 @@ class Reviewers:
             title=paper.title,
             fields=words,
         )
-        call = Call(subject.name, subject.number, form.stage("meta"))
+        call = CallPurpose(subject.name, subject.number, form.stage("meta"))
         reply: Any = await self._client.ask(call, form.summing_up, prompt)
         return form.read(reply, 1, 1, settled=True)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from hpcscientist.files.python_source import Fault, fault, is_newer
+from hpcscientist.files.python_source import SourceFault, fault, is_newer
 
 HERE = sys.version_info[:2]
 _TIMEOUT_S = 60.0  # a container that is started for the first time on a slow file system
@@ -55,7 +55,7 @@ class Interpreter:
             return None
         return (major, minor) if isinstance(major, int) and isinstance(minor, int) else None
 
-    def faults(self, sources: Mapping[str, str]) -> dict[str, Fault]:
+    def faults(self, sources: Mapping[str, str]) -> dict[str, SourceFault]:
         """Return the faults of the sources that it cannot compile, by name."""
         here = {name: found for name, text in sources.items() if (found := fault(text))}
         if self.version == HERE or not sources:
@@ -63,7 +63,9 @@ class Interpreter:
         answer = self._ask(sources) if self.version else None
         if answer is None:
             return {name: found for name, found in here.items() if not is_newer(sources[name])}
-        return {name: Fault(line, message) for name, (line, message) in answer["faults"].items()}
+        return {
+            name: SourceFault(line, message) for name, (line, message) in answer["faults"].items()
+        }
 
     def _ask(self, sources: Mapping[str, str]) -> dict[str, Any] | None:
         """Let it compile sources and return its answer, None if it does not answer."""

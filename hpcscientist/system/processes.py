@@ -40,7 +40,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-def tied(command: Sequence[str]) -> list[str]:
+def tied_to_parent(command: Sequence[str]) -> list[str]:
     """Return the command line that runs a program, given by its path, as long as we live.
 
     The program ends with the thread that starts it (PR_SET_PDEATHSIG, see prctl(2)); its own

@@ -19,7 +19,7 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.lock import read_holder
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state, status
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.history.waiting import Waiting
 from hpcscientist.judgement import arm_comparison
 from hpcscientist.judgement.arm_comparison import Contest
@@ -97,7 +97,7 @@ def read(paths: RunPaths, folder: str = "") -> CampaignView:
     recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec
     timeline, costly = Timeline(recipe.primary.name), CostLines()
 
-    def observe(line: Line) -> None:
+    def observe(line: JournalLine) -> None:
         timeline.take(line.event, line.t)
         costly.take(line)
 

@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class CardVersion:
     """An attempt of an idea: the diff to its parent, and the reviewer's marks and advice."""
 
     number: int
@@ -62,7 +62,7 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CitedPaper:
     """A paper cited for or against an idea's novelty."""
 
     paper_id: str
@@ -83,10 +83,10 @@ class Card:
     papers: tuple[str, ...]
     novelty: str
     novelty_reason: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[CitedPaper, ...]
     fits: bool | None
     fit_reason: str
-    versions: tuple[Version, ...]
+    versions: tuple[CardVersion, ...]
     seeds: tuple[Seed, ...]
     log_of: str
     log: str
@@ -159,7 +159,7 @@ def _card(
         novelty=novelty.decision.replace("_", " ") if novelty else "",
         novelty_reason=_text(novelty.reason) if novelty else "",
         evidence=tuple(
-            Evidence(printable(c.paper_id), titles.get(c.paper_id, ""), _text(c.why))
+            CitedPaper(printable(c.paper_id), titles.get(c.paper_id, ""), _text(c.why))
             for c in (novelty.evidence if novelty else ())
         ),
         fits=fits.fits if fits else None,
@@ -185,7 +185,7 @@ def _telling(trials: Sequence[TrialSpan]) -> str:
     return (failed or begun)[-1].trial_id if begun else ""
 
 
-def _versions(place: IdeaPaths, idea: IdeaView) -> tuple[Version, ...]:
+def _versions(place: IdeaPaths, idea: IdeaView) -> tuple[CardVersion, ...]:
     found, left = [], DIFF
     for attempt in idea.attempts:
         review = _record(place.review(attempt.number), CodeReview)
@@ -193,7 +193,7 @@ def _versions(place: IdeaPaths, idea: IdeaView) -> tuple[Version, ...]:
         cut = diff if len(diff) <= left else f"{diff[:left]}\n[the rest is left out here]"
         left = max(0, left - len(diff))
         found.append(
-            Version(
+            CardVersion(
                 number=attempt.number,
                 parent=attempt.parent,
                 kind=attempt.kind,

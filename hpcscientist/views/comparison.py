@@ -14,7 +14,7 @@ from hpcscientist.views.campaign import CampaignView, best_row
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CampaignPart:
     """The results of some ideas of a campaign.
 
     `share` is the share of ideas that improved, with its 95% interval (Wilson), or None without
@@ -43,8 +43,8 @@ class Side:
     recipe: str
     state: str
     rule: str
-    whole: Part
-    equal: Part
+    whole: CampaignPart
+    equal: CampaignPart
     curve: tuple[tuple[float, int, float], ...]
 
 
@@ -125,9 +125,11 @@ def _gain(row: ResultRow) -> float:
     return abs(row.delta or 0.0) if row.finding is Verdict.IMPROVEMENT else 0.0
 
 
-def _part(view: CampaignView, rows: Sequence[ResultRow], hours: Mapping[str, float]) -> Part:
+def _part(
+    view: CampaignView, rows: Sequence[ResultRow], hours: Mapping[str, float]
+) -> CampaignPart:
     improved = sum(row.finding is Verdict.IMPROVEMENT for row in rows)
-    return Part(
+    return CampaignPart(
         ideas=len(rows),
         improved=improved,
         share=(improved / len(rows), *wilson(improved, len(rows))) if rows else None,

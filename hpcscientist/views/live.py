@@ -44,7 +44,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LiveLeader:
     """The best improvement by its difference to the baseline; `confirmed` is None if untested."""
 
     idea_id: str
@@ -75,7 +75,7 @@ class Snapshot:
     running: tuple[Running, ...]
     waiting: Waiting | None
     oldest_wait_s: float | None
-    best: Leader | None
+    best: LiveLeader | None
     failures: tuple[TrialSpan, ...]
     tokens: int
     tokens_a_second: float
@@ -86,7 +86,7 @@ class Snapshot:
 
 
 @dataclass
-class Follower:
+class LiveFollower:
     """A follower of one campaign; each look reads only what was appended to the journal since.
 
     Raises NoRunDirectory, RunDirectoryError.
@@ -97,7 +97,7 @@ class Follower:
     _tail: JournalTail = field(init=False)
     _timeline: Timeline = field(init=False)
     _state: CampaignState | None = None
-    _best: Leader | None = None
+    _best: LiveLeader | None = None
     _improved: int = 0
     _confirmed: int = 0
     _judged: tuple[int, int] = (-1, -1)
@@ -183,7 +183,7 @@ class Follower:
         outcome = outcomes.get(best) if best is not None else None
         self._best = None  # an earlier leader may be no improvement any more
         if best is not None:
-            self._best = Leader(
+            self._best = LiveLeader(
                 idea_id=best,
                 title=printable(state.ideas[best].title),
                 comparison=improved[best].comparison,

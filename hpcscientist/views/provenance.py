@@ -11,7 +11,7 @@ from hpcscientist.views.campaign import CampaignView
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NumberSource:
     """A finding's numbers on one split, with the trials they are computed from and the code."""
 
     idea_id: str
@@ -22,7 +22,7 @@ class Source:
     code_hash: str
 
 
-def sources(view: CampaignView, most: int = 100) -> tuple[Source, ...]:
+def sources(view: CampaignView, most: int = 100) -> tuple[NumberSource, ...]:
     """Return the sources of the findings on both splits, of the `most` best ideas.
 
     Confirmed ideas come first, then improvements by gain. The card of an idea has its own sources.
@@ -40,12 +40,12 @@ def sources(view: CampaignView, most: int = 100) -> tuple[Source, ...]:
         attempt = idea.ended.attempt
         code = idea.code_hashes.get(attempt, "")
         search = tuple(sorted(trials.get((row.idea_id, attempt, Stage.SEEDS), ())))
-        found.append(Source(row.idea_id, "validation", row.mean, row.delta, search, code))
+        found.append(NumberSource(row.idea_id, "validation", row.mean, row.delta, search, code))
         test = trials.get((row.idea_id, attempt, Stage.CONFIRM), {})
         if row.test_delta is not None:
             mean = fmean(test.values()) if test else None
             names = tuple(sorted(test))
-            found.append(Source(row.idea_id, "test", mean, row.test_delta, names, code))
+            found.append(NumberSource(row.idea_id, "test", mean, row.test_delta, names, code))
     return tuple(found)
 
 

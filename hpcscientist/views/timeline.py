@@ -99,7 +99,7 @@ class AttemptMade:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Period:
     """A period in seconds since the epoch; `end` is None if it goes on or its end is unknown."""
 
     begin: float
@@ -117,8 +117,8 @@ class Timeline:
     proposed: dict[str, float] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
     attempts: dict[str, list[AttemptMade]] = field(default_factory=dict)
-    drivers: list[Span] = field(default_factory=list)
-    planes: list[Span] = field(default_factory=list)
+    drivers: list[Period] = field(default_factory=list)
+    planes: list[Period] = field(default_factory=list)
     failed: deque[TrialSpan] = field(default_factory=lambda: deque(maxlen=_FAILED))  # latest ones
     first: float | None = None
     last: float | None = None
@@ -153,14 +153,14 @@ class Timeline:
                 self.ended[event.idea_id] = at
             case DriverStarted():
                 self._close(self.drivers, at)
-                self.drivers.append(Span(at, None, event.host))
+                self.drivers.append(Period(at, None, event.host))
             case DriverStopped():
                 self._close(self.drivers, at)
                 if not event.lets_go:
                     self._stop(at)
             case PlaneStarted():
                 self._close(self.planes, at)
-                self.planes.append(Span(event.time, None, ", ".join(event.models)))
+                self.planes.append(Period(event.time, None, ", ".join(event.models)))
             case PlaneStopped():
                 self._close(self.planes, event.time)
 
@@ -224,7 +224,7 @@ class Timeline:
             value=value,
         )
 
-    def _close(self, spans: list[Span], at: float) -> None:
+    def _close(self, spans: list[Period], at: float) -> None:
         if spans and spans[-1].end is None:
             spans[-1] = replace(spans[-1], end=at)
 

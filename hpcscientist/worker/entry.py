@@ -35,8 +35,8 @@ def run_trial(trial_dir: str, run: int | None = None) -> None:
     """
     paths = TrialPaths(Path(trial_dir).absolute())
     try:
-        spec = _as_run_here(folders.read(paths))
-    except folders.Unsealed as error:
+        spec = _as_run_here(folders.read_spec(paths))
+    except folders.UnsignedSpec as error:
         sys.exit(f"hpcsci worker: {error}")  # the driver writes the spec again
     if run is not None and spec.run != run:
         return

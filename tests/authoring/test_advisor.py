@@ -14,8 +14,8 @@ from hpcscientist.authoring.review import verdicts
 from hpcscientist.authoring.review.advisor import ROUND, Advisor
 from hpcscientist.authoring.review.verdicts import (
     MOST,
-    Evidence,
-    Wanted,
+    CodeComparison,
+    WantedConcept,
     judgement,
     meant,
     merged,
@@ -242,7 +242,7 @@ async def test_code_that_never_runs_shows_nothing() -> None:
 
 
 async def test_lines_that_were_taken_out_show_beside_the_gap() -> None:
-    evidence = Evidence(
+    evidence = CodeComparison(
         {"e.py": "a = 1\nb = 2\nc = 3\n"}, {"e.py": "a = 1\nx = 9\nb = 2\nc = 3\n"}, {}
     )
     claim = ConceptCheck(concept="x", state="implemented", file="e.py", first=1, last=1, remark="r")
@@ -254,16 +254,16 @@ async def test_copied_and_moved_code_is_not_new() -> None:
     block = "".join(f"value_{n} = {n}\n" for n in range(8))
     tail = "".join(f"other_{n} = {n}\n" for n in range(20))
     files = {"e.py": tail + block, "new.py": block}
-    evidence = Evidence(files, {"e.py": block + tail}, {})
+    evidence = CodeComparison(files, {"e.py": block + tail}, {})
     assert evidence.new("e.py") == evidence.new("new.py") == frozenset()
     # A single line may well stand twice.
-    again = Evidence({"e.py": block + tail + "value_1 = 1\n"}, {"e.py": block + tail}, {})
+    again = CodeComparison({"e.py": block + tail + "value_1 = 1\n"}, {"e.py": block + tail}, {})
     assert again.new("e.py") == {29}
 
 
 async def test_a_whole_file_shows_nothing_in_particular() -> None:
     code = "".join(f"v{n} = {n}\n" for n in range(400))
-    evidence = Evidence({"e.py": code}, {}, {})
+    evidence = CodeComparison({"e.py": code}, {}, {})
     claim = ConceptCheck(
         concept="x", state="implemented", file="e.py", first=1, last=400, remark="r"
     )
@@ -305,12 +305,12 @@ async def test_the_least_favourable_of_two_entries_on_one_concept_counts() -> No
     ],
 )  # fmt: skip
 def test_which_concept_is_meant(named: str, found: int | None) -> None:
-    concepts = (Wanted("Focal loss"), Wanted("Learning rate"))
+    concepts = (WantedConcept("Focal loss"), WantedConcept("Learning rate"))
     assert meant(named, concepts) == (None if found is None else concepts[found])
 
 
 def test_a_name_that_begins_two_concepts_is_neither() -> None:
-    concepts = (Wanted("Focal loss on pairs"), Wanted("Focal loss on triples"))
+    concepts = (WantedConcept("Focal loss on pairs"), WantedConcept("Focal loss on triples"))
     assert meant("Focal loss", concepts) is None
     assert meant("Focal loss on pairs of examples", concepts) == concepts[0]
 
@@ -488,7 +488,7 @@ async def test_files_that_cannot_be_parsed_are_reviewed_all_the_same() -> None:
 def test_lines_are_those_of_python_whatever_ends_them() -> None:
     for end in ("\n", "\r\n", "\r"):
         code = CODE.replace("\n", end)
-        evidence = Evidence({"e.py": code}, {"e.py": REFERENCE["experiment.py"]}, {})
+        evidence = CodeComparison({"e.py": code}, {"e.py": REFERENCE["experiment.py"]}, {})
         assert evidence.new("e.py") == {5, 9, 13}
 
 
@@ -509,8 +509,8 @@ REPLIES = st.builds(
     correctness=st.integers(1, 5),
     advice=st.sampled_from(["x", "y"]),
 )
-CONCEPTS = tuple(map(Wanted, NAMES))
-EVIDENCE = Evidence(FILES, REFERENCE, {})
+CONCEPTS = tuple(map(WantedConcept, NAMES))
+EVIDENCE = CodeComparison(FILES, REFERENCE, {})
 
 
 def settled(replies: list[ReviewReply]) -> tuple[Any, ...]:

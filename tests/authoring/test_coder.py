@@ -15,7 +15,7 @@ from hpcscientist.config.settings import AuthoringSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.fitting import GONE, Estimate, Window
+from hpcscientist.models.prompting.fitting import GONE, TokenEstimate, Window
 from hpcscientist.ports import Author
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
@@ -301,7 +301,7 @@ async def test_code_goes_without_files_that_it_may_not_edit() -> None:
     assert "Read me." not in prompt
     assert "`notes.md` (read only)" in prompt
     assert CODE.rstrip() in prompt
-    assert Estimate().count(asked.messages) + asked.max_tokens <= 8000
+    assert TokenEstimate().count(asked.messages) + asked.max_tokens <= 8000
 
 
 async def test_rejected_edits_are_left_out_before_anything_else() -> None:

@@ -23,7 +23,7 @@ from hpcscientist.authoring.revising import GIVEN_BACK, REPEATS, UNCHANGED
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
@@ -249,7 +249,7 @@ async def test_long_questions_go_without_what_may_not_be_edited() -> None:
         assert "Read me." not in asked.messages[0].content
         assert "`notes.md` (read only)" in asked.messages[0].content
         assert "a doubled rate" in asked.messages[0].content
-        assert Estimate().count(asked.messages) + asked.max_tokens <= 8000
+        assert TokenEstimate().count(asked.messages) + asked.max_tokens <= 8000
 
 
 FIRST = {"note": "n", "edits": [edit("RATE = 0.1", "RATE = 0.2")]}

@@ -3,7 +3,7 @@
 import pytest
 
 from hpcscientist.authoring.edits.parts import head, is_writable, outermost, source
-from hpcscientist.authoring.edits.units import Unit, units_of
+from hpcscientist.authoring.edits.units import EditUnit, units_of
 
 FILE = """import math
 
@@ -48,7 +48,7 @@ UNITS = {unit.name: unit for unit in units_of("a.py", FILE)}
 KNOWN = frozenset(UNITS)
 
 
-def of(name: str) -> Unit:
+def of(name: str) -> EditUnit:
     return UNITS[name]
 
 

@@ -11,7 +11,7 @@ from newer_python import NEWER
 
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.units import (
-    Unit,
+    EditUnit,
     find_unit,
     unit_at,
     unit_like,
@@ -333,6 +333,6 @@ def test_whatever_code_is_given_the_file_compiles_and_has_it(
 
 
 def test_a_text_shows_its_own_lines_alone() -> None:
-    assert Unit(NAME, "Net.forward", 25, 26, "    ").text({NAME: FILE}) == (
+    assert EditUnit(NAME, "Net.forward", 25, 26, "    ").text({NAME: FILE}) == (
         "def forward(self, x):\n    return x"
     )

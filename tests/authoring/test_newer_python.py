@@ -11,7 +11,7 @@ from newer_python import BROKEN, NEWER, python
 from hpcscientist.authoring.checks import check
 from hpcscientist.authoring.edits import apply
 from hpcscientist.authoring.review.red_flags import find
-from hpcscientist.authoring.revising import Question, Reviser
+from hpcscientist.authoring.revising import EditQuestion, Reviser
 from hpcscientist.authoring.structure import local_structure, outline
 from hpcscientist.authoring.tracebacks.log import frames
 from hpcscientist.config.settings import CODE as SETTINGS
@@ -54,7 +54,9 @@ async def revised(python: Interpreter) -> Draft | GaveUp:
         "code/2": {"note": "Old.", "edits": [edit("RATE = 0.1", "RATE = 0.2")]},
     }
     prompt = fixed((Message(role="user", content="Change it."),))
-    asked = Question(idea(), "code", (1, 2), lambda _: prompt, {**REFERENCE, "experiment.py": CODE})
+    asked = EditQuestion(
+        idea(), "code", (1, 2), lambda _: prompt, {**REFERENCE, "experiment.py": CODE}
+    )
     reviser = Reviser(ScriptedModel(replies), toy_recipe(), SETTINGS, Window(), python)
     return await reviser.revise(asked)
 

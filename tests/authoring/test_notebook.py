@@ -11,18 +11,18 @@ from hpcscientist.authoring.attempts import patch
 from hpcscientist.authoring.notebook import (
     Concluded,
     Entry,
-    Grown,
-    Measured,
-    NotWritten,
-    Planned,
-    Read,
-    Reviewed,
-    Written,
+    NotedFailure,
+    NotedPlan,
+    NotedReading,
+    NotedReview,
+    NotedTree,
+    NotedTrials,
+    NotedVersion,
     changed_lines,
     plain,
     render,
 )
-from hpcscientist.authoring.tree import Node
+from hpcscientist.authoring.tree import TreeVersion
 from hpcscientist.records.experiment import (
     AnalysisReply,
     CodeReview,
@@ -44,24 +44,24 @@ def course(text: str) -> tuple[Entry, ...]:
     review = CodeReview(attempt=2, checks=(check,), marks=(2, 3), toy=True, advice=text)
     run = FurtherRun(kind="ablation", title=text[:200], purpose=text, change=text)
     return (
-        Planned(idea_id="idea-0001", title=text, plan=plan, remark=text),
-        Written(attempt=1, note=text, added=1, removed=2),
-        Measured(attempt=1, budget="pilot", failure=text),
-        Written(attempt=2, purpose="debug", parent=1, note=text, added=3),
-        Measured(attempt=2, budget="pilot", values={text: (0.5, None, 1)}),
-        Grown(
+        NotedPlan(idea_id="idea-0001", title=text, plan=plan, remark=text),
+        NotedVersion(attempt=1, note=text, added=1, removed=2),
+        NotedTrials(attempt=1, budget="pilot", failure=text),
+        NotedVersion(attempt=2, purpose="debug", parent=1, note=text, added=3),
+        NotedTrials(attempt=2, budget="pilot", values={text: (0.5, None, 1)}),
+        NotedTree(
             metric=text,
             nodes=(
-                Node(number=1, state="broken"),
-                Node(number=2, parent=1, kind="debug", state="works", value=0.5),
+                TreeVersion(number=1, state="broken"),
+                TreeVersion(number=2, parent=1, kind="debug", state="works", value=0.5),
             ),
             best=2,
         ),
-        Reviewed(review=review),
-        Measured(attempt=2, budget="full", values={text: (0.625, 0.02, 5)}),
-        Read(number=1, reply=AnalysisReply(reading=text, run=run)),
-        NotWritten(purpose=text, run=1, reason=text),
-        Read(number=2, reply=AnalysisReply(reading=text)),
+        NotedReview(review=review),
+        NotedTrials(attempt=2, budget="full", values={text: (0.625, 0.02, 5)}),
+        NotedReading(number=1, reply=AnalysisReply(reading=text, run=run)),
+        NotedFailure(purpose=text, run=1, reason=text),
+        NotedReading(number=2, reply=AnalysisReply(reading=text)),
         Concluded(status="scored", attempt=2, values={text: (0.625, 0.02, 5)}, reason=text),
     )
 
@@ -129,11 +129,11 @@ def test_what_is_not_there_is_not_made_up() -> None:
     assert render(()) == "# Notes\n"
     found = render(
         (
-            Planned(idea_id="idea-0002", title="T"),
-            Written(attempt=1, note=""),
-            Reviewed(review=CodeReview(attempt=1, judged=False)),
-            Reviewed(review=CodeReview(attempt=1)),
-            Measured(attempt=1, budget="pilot"),
+            NotedPlan(idea_id="idea-0002", title="T"),
+            NotedVersion(attempt=1, note=""),
+            NotedReview(review=CodeReview(attempt=1, judged=False)),
+            NotedReview(review=CodeReview(attempt=1)),
+            NotedTrials(attempt=1, budget="pilot"),
             Concluded(status="failed"),
         )
     )
@@ -148,10 +148,10 @@ def test_what_is_not_there_is_not_made_up() -> None:
 def test_what_is_of_an_earlier_attempt_names_it() -> None:
     found = render(
         (
-            Written(attempt=1, note="a"),
-            Written(attempt=2, note="b", purpose="complete", parent=1),
-            Measured(attempt=1, budget="full", values={"score": (1.0, 0.0, 2)}),
-            Reviewed(review=CodeReview(attempt=2, same_as_reference=True)),
+            NotedVersion(attempt=1, note="a"),
+            NotedVersion(attempt=2, note="b", purpose="complete", parent=1),
+            NotedTrials(attempt=1, budget="full", values={"score": (1.0, 0.0, 2)}),
+            NotedReview(review=CodeReview(attempt=2, same_as_reference=True)),
         )
     )
     assert "### Full run of attempt 1\n\n- score: 1 ± 0 (2 seeds)" in found

@@ -11,10 +11,10 @@ from authoring_kit import ScriptedModel, idea, toy_recipe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.planner import Planned, Planner, problems, trimmed
+from hpcscientist.authoring.planner import Planner, PlanResult, problems, trimmed
 from hpcscientist.config.settings import CODE
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.experiment import ExperimentPlan
@@ -51,7 +51,7 @@ def plan(**changed: Any) -> ExperimentPlan:
 
 async def planned(
     *replies: Any, recipe: Recipe = DIGITS, window: Window | None = None
-) -> tuple[Planned, ScriptedModel]:
+) -> tuple[PlanResult, ScriptedModel]:
     model = ScriptedModel({f"plan/{n}": reply for n, reply in enumerate(replies, start=1)})
     planner = Planner(RoleClient(model, "code", CODE, 5, window), recipe)
     return await planner.plan(idea(3), CONCEPTS), model
@@ -143,7 +143,7 @@ def test_new_files_may_be_made_where_patterns_let_them() -> None:
 
 async def test_a_plan_within_the_limits_is_asked_for_once() -> None:
     result, model = await planned(PLAN)
-    assert result == Planned(plan=plan())
+    assert result == PlanResult(plan=plan())
     (request,) = model.asked
     assert (request.subject, request.key, request.role, request.schema_name) == (
         "idea-0003", "plan/1", "code", "ExperimentPlan",
@@ -172,7 +172,7 @@ async def test_the_prompt_shows_idea_concepts_code_and_limits() -> None:
 
 async def test_what_breaks_a_limit_goes_back_and_is_fixed() -> None:
     result, model = await planned(PLAN | {"seconds": 90, "packages": ["torch"]}, PLAN)
-    assert result == Planned(plan=plan())
+    assert result == PlanResult(plan=plan())
     assert model.keys == ["plan/1", "plan/2"]
     again = said(model, 1)
     for problem in ("needs about 90 s of a full run; the recipe gives 20 s", f"torch; {GIVEN}"):
@@ -184,7 +184,7 @@ async def test_there_is_no_plan_where_the_last_one_breaks_a_limit_still() -> Non
     bad = PLAN | {"packages": ["torch"]}
     last = bad | {"model": "Two layers."}
     result, model = await planned(bad, PLAN | {"seconds": 90}, last, PLAN)
-    assert result == Planned(plan=None, problems=(f"imports torch; {GIVEN}",))
+    assert result == PlanResult(plan=None, problems=(f"imports torch; {GIVEN}",))
     assert model.keys == ["plan/1", "plan/2", "plan/3"]
 
 
@@ -218,7 +218,7 @@ async def test_packages_are_those_that_can_be_imported() -> None:
 
 async def test_an_ablation_of_nothing_is_not_kept() -> None:
     result, _ = await planned(PLAN | {"ablations": ["None."]})
-    assert result == Planned(plan=plan(ablations=[]))
+    assert result == PlanResult(plan=plan(ablations=[]))
 
 
 @pytest.mark.parametrize("reply", [ReplyError("a hole"), PlaybookExhausted("none left"), "?", {}])
@@ -232,7 +232,7 @@ async def test_an_idea_goes_on_without_a_plan_with_the_reason(reply: Any) -> Non
 
 async def test_the_last_plan_s_problems_stay_where_nobody_fixes_them() -> None:
     result, _ = await planned(PLAN | {"seconds": 90}, ReplyError("it\nbroke"))
-    assert result == Planned(
+    assert result == PlanResult(
         plan=None,
         problems=("needs about 90 s of a full run; the recipe gives 20 s", "it broke"),
     )
@@ -247,7 +247,7 @@ async def test_a_small_context_loses_concepts_then_files_that_may_not_change() -
     recipe = replace(DIGITS, reference=DIGITS.reference | {"notes.py": "# a note\n" * 3000})
     shown = []
     for context in (40_000, 18_000, 13_000):
-        _, model = await planned(PLAN, recipe=recipe, window=Window(context, Estimate()))
+        _, model = await planned(PLAN, recipe=recipe, window=Window(context, TokenEstimate()))
         prompt = said(model)
         assert "def loss_and_gradients(" in prompt
         assert "Double RATE." in prompt

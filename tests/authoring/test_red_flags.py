@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.edits import apply
-from hpcscientist.authoring.review.reachability import idle_lines, read
+from hpcscientist.authoring.review.reachability import dead_lines, read
 from hpcscientist.authoring.review.red_flags import MOST, Sign, find
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.authoring import CodeReply
@@ -405,7 +405,7 @@ def test_lines_that_never_run() -> None:
     program = read({"experiment.py": edited(("def main():", FOCAL))}, "experiment.py")
     assert program is not None
     # The reference's own switch, and the function that nothing calls.
-    assert idle_lines(program) == {"experiment.py": frozenset({22, 28, 29})}
+    assert dead_lines(program) == {"experiment.py": frozenset({22, 28, 29})}
 
 
 @pytest.mark.parametrize("change", ["", "\n# A comment.\n"])

@@ -18,7 +18,7 @@ from hpcscientist.authoring.revising import (
     ONLY_COMMENTS,
     REPEATS,
     UNCHANGED,
-    Question,
+    EditQuestion,
     Reviser,
 )
 from hpcscientist.authoring.tracebacks.log import Frame
@@ -31,7 +31,7 @@ from hpcscientist.records.model_calls import Message
 
 NOW = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 PROMPT = fixed((Message(role="user", content="Change it."),))
-ASKED = Question(
+ASKED = EditQuestion(
     idea=idea(), stage="complete", ordinals=(4, 1004), prompt=lambda _: PROMPT, files=NOW, seen=()
 )
 
@@ -45,7 +45,7 @@ def rate(value: str) -> dict[str, Any]:
 
 
 async def revise(
-    replies: dict[str, Any], asked: Question = ASKED
+    replies: dict[str, Any], asked: EditQuestion = ASKED
 ) -> tuple[Draft | GaveUp, ScriptedModel]:
     model = ScriptedModel(replies)
     return await Reviser(model, toy_recipe(), SETTINGS, Window()).revise(asked), model
@@ -259,7 +259,7 @@ FAILED = replace(
 
 
 async def fixed_by_parts(
-    asked: Question, *replies: tuple[str, str]
+    asked: EditQuestion, *replies: tuple[str, str]
 ) -> tuple[Draft | GaveUp, ScriptedModel]:
     model = ScriptedModel(dict(replies))
     found = await Reviser(model, toy_recipe(), SETTINGS, Window(), form="parts").revise(asked)

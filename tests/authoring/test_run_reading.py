@@ -9,7 +9,7 @@ from authoring_kit import ScriptedModel, brief, planned, toy_recipe
 from hpcscientist.authoring.run_reading import RunAnalyst
 from hpcscientist.config.settings import REVIEW
 from hpcscientist.errors import EndpointError
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.records.experiment import AnalysisReply, RunOutcome
 
@@ -140,7 +140,7 @@ async def test_a_long_prompt_goes_without_curves_and_then_without_early_runs() -
     assert "Run 20, ablation" in prompt
     assert "Run 1, ablation" not in prompt
     assert "+0.12 against the reference" in prompt
-    assert Estimate().count(asked.messages) + asked.max_tokens <= 8000
+    assert TokenEstimate().count(asked.messages) + asked.max_tokens <= 8000
 
 
 async def test_figures_that_are_none_are_shown_as_they_are() -> None:

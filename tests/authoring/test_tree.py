@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.notebook import picture
-from hpcscientist.authoring.tree import Bounds, Expansion, Node, NodeState, Tree, best, choose
+from hpcscientist.authoring.tree import (
+    Expansion,
+    NodeState,
+    TreeBounds,
+    TreeVersion,
+    VersionTree,
+    best,
+    choose,
+)
 from hpcscientist.records.trial import Direction
 
 STATES: tuple[NodeState, ...] = ("works", "broken", "disqualified", "unwritten", "infra_failed")
@@ -25,26 +33,28 @@ def bounds(
     share: float = 0.5,
     depth: int = 3,
     direction: Direction = MAXIMIZE,
-) -> Bounds:
-    return Bounds(drafts, nodes, workers, share, depth, direction)
+) -> TreeBounds:
+    return TreeBounds(drafts, nodes, workers, share, depth, direction)
 
 
-def works(number: int, value: float, parent: int = 0) -> Node:
+def works(number: int, value: float, parent: int = 0) -> TreeVersion:
     kind = "improve" if parent else "draft"
-    return Node.model_validate(
+    return TreeVersion.model_validate(
         {"number": number, "parent": parent, "kind": kind, "state": "works", "value": value}
     )
 
 
-def other(number: int, state: NodeState, parent: int = 0, kind: str = "draft") -> Node:
-    return Node.model_validate({"number": number, "parent": parent, "kind": kind, "state": state})
+def other(number: int, state: NodeState, parent: int = 0, kind: str = "draft") -> TreeVersion:
+    return TreeVersion.model_validate(
+        {"number": number, "parent": parent, "kind": kind, "state": state}
+    )
 
 
 def grow(
-    limits: Bounds, fate: Fate, seed: int = 1
-) -> tuple[list[Node], list[tuple[Expansion, ...]]]:
+    limits: TreeBounds, fate: Fate, seed: int = 1
+) -> tuple[list[TreeVersion], list[tuple[Expansion, ...]]]:
     """Grow a whole tree; `fate` says what becomes of each version, by its number."""
-    nodes: list[Node] = []
+    nodes: list[TreeVersion] = []
     batches = []
     for step in range(1, 10_000):
         batch = choose(nodes, limits, seed, step)
@@ -55,7 +65,7 @@ def grow(
             number = len(nodes) + 1
             state, value = fate(number)
             nodes.append(
-                Node(
+                TreeVersion(
                     number=number, parent=chosen.parent, kind=chosen.kind, state=state, value=value
                 )
             )
@@ -84,14 +94,14 @@ LIMITS = st.builds(
 
 @settings(max_examples=300)
 @given(LIMITS, st.integers(0, 10**6))
-def test_a_tree_keeps_its_bounds(limits: Bounds, seed: int) -> None:
+def test_a_tree_keeps_its_bounds(limits: TreeBounds, seed: int) -> None:
     nodes, batches = grow(limits, drawn(seed), seed)
     assert len(nodes) <= limits.nodes
     assert all(1 <= len(batch) <= limits.workers for batch in batches)
     drafts = [node for node in nodes if node.kind == "draft"]
     assert len(drafts) == min(limits.drafts, limits.nodes)
     assert [node.number for node in drafts] == list(range(1, len(drafts) + 1))
-    tree = Tree(nodes)
+    tree = VersionTree(nodes)
     assert all(len(tree.repairs(node)) <= limits.debug_depth for node in nodes)
     for batch in batches:
         parents = [chosen.parent for chosen in batch if chosen.kind != "draft"]
@@ -100,11 +110,11 @@ def test_a_tree_keeps_its_bounds(limits: Bounds, seed: int) -> None:
 
 @settings(max_examples=300)
 @given(LIMITS, st.integers(0, 10**6))
-def test_only_what_deserves_it_is_expanded(limits: Bounds, seed: int) -> None:
+def test_only_what_deserves_it_is_expanded(limits: TreeBounds, seed: int) -> None:
     nodes, batches = grow(limits, drawn(seed), seed)
     done = 0
     for batch in batches:
-        tree = Tree(nodes[:done])
+        tree = VersionTree(nodes[:done])
         for chosen in batch:
             if chosen.kind == "draft":
                 assert chosen.parent == 0
@@ -120,7 +130,7 @@ def test_only_what_deserves_it_is_expanded(limits: Bounds, seed: int) -> None:
 
 @settings(max_examples=200)
 @given(LIMITS, st.integers(0, 10**6))
-def test_the_same_choices_are_made_again(limits: Bounds, seed: int) -> None:
+def test_the_same_choices_are_made_again(limits: TreeBounds, seed: int) -> None:
     nodes, batches = grow(limits, drawn(seed), seed)
     done = 0
     for step, batch in enumerate(batches, start=1):
@@ -130,16 +140,16 @@ def test_the_same_choices_are_made_again(limits: Bounds, seed: int) -> None:
 
 @settings(max_examples=200)
 @given(LIMITS, st.integers(0, 10**6))
-def test_it_ends_only_where_nothing_is_left(limits: Bounds, seed: int) -> None:
+def test_it_ends_only_where_nothing_is_left(limits: TreeBounds, seed: int) -> None:
     nodes, _ = grow(limits, drawn(seed), seed)
-    tree = Tree(nodes)
+    tree = VersionTree(nodes)
     left = [*tree.fixable(limits.debug_depth), *tree.improvable()]
     assert len(nodes) == limits.nodes or not left
 
 
 @settings(max_examples=200)
 @given(LIMITS, st.integers(0, 10**6))
-def test_without_repairs_each_step_improves_the_best_first(limits: Bounds, seed: int) -> None:
+def test_without_repairs_each_step_improves_the_best_first(limits: TreeBounds, seed: int) -> None:
     nodes, batches = grow(limits, drawn(seed, ("works",)), seed)
     sign = 1.0 if limits.direction is MAXIMIZE else -1.0
     done = 0
@@ -229,7 +239,7 @@ def test_a_version_in_which_nothing_was_found_to_improve_is_left() -> None:
 def test_a_tree_is_drawn() -> None:
     nodes = (
         works(1, 0.5), other(2, "broken"), other(3, "broken", 1, "improve"),
-        Node(number=4, parent=2, kind="debug", state="works", value=0.75),
+        TreeVersion(number=4, parent=2, kind="debug", state="works", value=0.75),
         other(5, "unwritten", 3, "debug"), works(6, 0.625, 1),
         other(7, "disqualified", 4, "improve"),
     )  # fmt: skip
@@ -251,10 +261,10 @@ reference
 def test_ancestry() -> None:
     nodes = (
         works(1, 0.5), other(2, "broken", 1, "improve"), other(3, "broken", 2, "debug"),
-        Node(number=4, parent=3, kind="debug", state="works", value=0.7),
+        TreeVersion(number=4, parent=3, kind="debug", state="works", value=0.7),
         other(5, "infra_failed", 1, "improve"),
     )  # fmt: skip
-    tree = Tree(nodes)
+    tree = VersionTree(nodes)
     assert [node.number for node in tree.line(nodes[3])] == [1, 2, 3, 4]
     assert [node.number for node in tree.repairs(nodes[3])] == [3, 4]
     assert tree.repairs(nodes[1]) == ()

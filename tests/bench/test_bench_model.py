@@ -15,7 +15,7 @@ from hpcscientist.bench.model.measure import (
     PARTS,
     STEPS,
     Ablation,
-    Measured,
+    CampaignCounts,
     Pair,
     StageCost,
     ablated,
@@ -27,13 +27,13 @@ from hpcscientist.cli.main import run
 from hpcscientist.config import model_size
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.chat import Call
+from hpcscientist.models.chat import ChatLine
 from hpcscientist.models.open import role_specs
 
 
-def call(stage: str, ordinal: int, repair: int = 0, finish: str = "stop") -> Call:
+def call(stage: str, ordinal: int, repair: int = 0, finish: str = "stop") -> ChatLine:
     key = f"{stage}/{ordinal}" + (f"/repair{repair}" if repair else "")
-    return Call(
+    return ChatLine(
         key=key,
         stage=stage,
         ordinal=ordinal,
@@ -67,11 +67,11 @@ def test_a_stage_counts_questions_repairs_and_replies_that_were_cut() -> None:
     assert found["code"].first_try == 1
 
 
-def measured(scored: int, improved_at: tuple[tuple[int, int, int], ...] = ()) -> Measured:
+def measured(scored: int, improved_at: tuple[tuple[int, int, int], ...] = ()) -> CampaignCounts:
     steps = dict.fromkeys(STEPS, 0) | {"scored": scored}
     cost = StageCost(4, 3, 1, 0, 900, 100, 2.0)
     used = improved_at[-1][0] if improved_at else 0
-    return Measured({"code": cost}, steps, {}, used, 30.0, improved_at)
+    return CampaignCounts({"code": cost}, steps, {}, used, 30.0, improved_at)
 
 
 class TestFigures:

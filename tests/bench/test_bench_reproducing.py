@@ -27,7 +27,7 @@ from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.vault import ROOT_VARIABLE
 from hpcscientist.records.findings import Claim, Holding, Reproduction
-from hpcscientist.reproduction.environment import Wanted
+from hpcscientist.reproduction.environment import RerunOptions
 from hpcscientist.results.compact import compact
 
 FIRST, SECOND = "idea-0001", "idea-0002"
@@ -176,7 +176,7 @@ class TestReal:
         # from before their names told.
         for left in (f"tampered-{FIRST}-data-hash/partial", "tampered-x-code/run", "tampered"):
             (place / left).mkdir(parents=True)
-        wanted = Wanted("", "", SlurmOverrides(), "", tmp_path, Settings())
+        wanted = RerunOptions("", "", SlurmOverrides(), "", tmp_path, Settings())
 
         def tampered(*kinds: str) -> Tampered:
             return spoiling.tampered(compacted, FIRST, kinds, place, wanted, said.append)
@@ -198,7 +198,7 @@ class TestReal:
     ) -> None:
         compacted = copy_campaign(RunPaths(finished.folder / "seed-0"), tmp_path / "seed-0")
         compact(compacted)
-        wanted = Wanted("", "", SlurmOverrides(), "", tmp_path, Settings())
+        wanted = RerunOptions("", "", SlurmOverrides(), "", tmp_path, Settings())
         (tmp_path / "again").mkdir()
         told = spoiling.tampered(
             compacted, FIRST, ["result file"], tmp_path / "again", wanted, lambda text: None

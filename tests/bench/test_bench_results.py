@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benchmarks.results import figures, read_bare
 
-from hpcscientist.bench.figure import Call, Figure, as_json, measure
+from hpcscientist.bench.figure import Figure, TimedCall, as_json, measure
 
 
 def test_each_figure_stands_beside_what_it_is_compared_with(tmp_path: Path) -> None:
@@ -31,7 +31,10 @@ def waits_and_holds(seconds: float, mb: int) -> None:
 def test_a_measurement_has_in_it_what_the_call_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds from below alone: a slow machine takes longer."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # the child imports this file
-    calls = {"long": Call(waits_and_holds, (0.2, 64)), "short": Call(waits_and_holds, (0.0, 1))}
+    calls = {
+        "long": TimedCall(waits_and_holds, (0.2, 64)),
+        "short": TimedCall(waits_and_holds, (0.0, 1)),
+    }
     found = measure(calls, runs=2)
     assert min(found["long"].seconds) >= 0.2
     assert found["long"].median >= 0.2
@@ -48,7 +51,7 @@ def test_json_is_the_contract_s_array() -> None:
 
 def test_a_call_that_fails_is_no_figure(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        measure({"bare": Call(read_bare, (str(tmp_path / "absent"),))}, 1)
+        measure({"bare": TimedCall(read_bare, (str(tmp_path / "absent"),))}, 1)
 
 
 def test_counts_are_positive() -> None:

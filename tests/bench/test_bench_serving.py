@@ -19,12 +19,12 @@ from checkpoint_kit import write_model
 
 from hpcscientist.bench.serving import arms, figures, first
 from hpcscientist.bench.serving.alone import Taken
-from hpcscientist.bench.serving.figures import Measured
+from hpcscientist.bench.serving.figures import ServingMeasurement
 from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError, UsageError
-from hpcscientist.models.serving.checking.interpreter import Engine
+from hpcscientist.models.serving.checking.interpreter import ServingEngine
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.site import ServingSite, Site
@@ -44,9 +44,9 @@ SERVED = ServedModel(
 
 
 def test_prompts_follow_from_their_seed_and_share_no_beginning() -> None:
-    drawn = first.draw("run1-3", 3, 100, 7, IDEATION)
-    assert drawn == first.draw("run1-3", 3, 100, 7, IDEATION)
-    other = first.draw("run2-3", 3, 100, 7, IDEATION)
+    drawn = first.draw_requests("run1-3", 3, 100, 7, IDEATION)
+    assert drawn == first.draw_requests("run1-3", 3, 100, 7, IDEATION)
+    other = first.draw_requests("run2-3", 3, 100, 7, IDEATION)
     begins = [request.messages[0].content[:8] for request in (*drawn, *other)]
     assert len(set(begins)) == 6
     assert len({request.seed for request in (*drawn, *other)}) == 6
@@ -64,7 +64,7 @@ def test_files_that_are_forgotten_are_intact(tmp_path: Path) -> None:
     file.write_bytes(b"x" * 100_000)
     (tmp_path / "a" / "link").symlink_to(file)
     os.mkfifo(tmp_path / "a" / "pipe")
-    first.forget([tmp_path, tmp_path / "missing"])
+    first.evict([tmp_path, tmp_path / "missing"])
     assert file.read_bytes() == b"x" * 100_000
 
 
@@ -82,9 +82,9 @@ def test_packages_may_lie_below_a_folder_with_spaces(tmp_path: Path) -> None:
 
 
 def test_cores_are_given_back() -> None:
-    own = figures.own()
-    with figures.only(own[:1]):
-        assert figures.own() == own[:1]
+    own = figures.own_cores()
+    with figures.only_cores(own[:1]):
+        assert figures.own_cores() == own[:1]
         seen = subprocess.run(
             [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"],
             capture_output=True,
@@ -92,12 +92,12 @@ def test_cores_are_given_back() -> None:
             check=True,
         )
         assert seen.stdout == "1\n"
-    assert figures.own() == own
+    assert figures.own_cores() == own
 
 
 def test_cores_that_are_taken_are_those_of_all_processes_below() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-        while not figures.taken(0.1):
+        while not figures.cores_used(0.1):
             assert busy.poll() is None
         busy.kill()
 
@@ -116,11 +116,11 @@ class Counted:
         return Taken(seconds=self._seconds, prompt_tokens=1, tokens=tokens)
 
 
-def measured(tmp_path: Path, said: list[str]) -> Measured:
-    options = figures.Options(
+def measured(tmp_path: Path, said: list[str]) -> ServingMeasurement:
+    options = figures.ServingOptions(
         folder=tmp_path, site=Site(), settings=Settings(), in_flight=(1, 4), tokens=16, runs=2
     )
-    return Measured(options, arms.Ground(tmp_path, tmp_path, Site(), said.append))
+    return ServingMeasurement(options, arms.ServingGround(tmp_path, tmp_path, Site(), said.append))
 
 
 def test_arms_take_turns_and_the_first_round_only_warms_up(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_replies_that_were_cut_short_are_no_figure(tmp_path: Path) -> None:
 
 
 def test_sizes_for_a_gpu_are_for_machines_that_have_one(tmp_path: Path) -> None:
-    options = figures.Options(
+    options = figures.ServingOptions(
         folder=tmp_path, site=Site(), settings=Settings(), **(figures.ON_GPU | {"tokens": 16})
     )
     assert (options.in_flight, options.tokens, options.parts) == (
@@ -154,7 +154,7 @@ def test_sizes_for_a_gpu_are_for_machines_that_have_one(tmp_path: Path) -> None:
         16,
         ("throughput",),
     )
-    said = Measured(options, arms.Ground(tmp_path, tmp_path, Site(), print))
+    said = ServingMeasurement(options, arms.ServingGround(tmp_path, tmp_path, Site(), print))
     said._gpus = 0
     with pytest.raises(UsageError, match="--gpu"):
         said.check()
@@ -170,15 +170,15 @@ def test_a_rate_stands_beside_the_others_median(tmp_path: Path) -> None:
 def test_two_replicas_that_do_not_fit_are_refused_before_anything_starts(tmp_path: Path) -> None:
     write_model(tmp_path / "model")
     for parts in (("throughput", "replicas"), ("start",)):
-        options = figures.Options(
+        options = figures.ServingOptions(
             folder=tmp_path,
             site=Site(),
             settings=Settings(serving=ServingSettings(pipeline_parallel=2)),
             parts=parts,
         )
-        ground = arms.Ground(tmp_path, tmp_path / "model", Site(), lambda text: None)
+        ground = arms.ServingGround(tmp_path, tmp_path / "model", Site(), lambda text: None)
         with pytest.raises(HpcsciError) as caught:
-            Measured(options, ground).check()
+            ServingMeasurement(options, ground).check()
         assert isinstance(caught.value, UsageError) is ("replicas" in parts)
 
 
@@ -191,7 +191,7 @@ def site_of(folder: Path, script: str) -> Site:
 
 def test_an_engine_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
     site = site_of(tmp_path, "echo 'no memory' >&2; exit 3")
-    ground = arms.Ground(tmp_path, tmp_path, site, lambda text: None)
+    ground = arms.ServingGround(tmp_path, tmp_path, site, lambda text: None)
     with (
         pytest.raises(ServingError, match="vLLM alone ended with status 3: no memory"),
         arms.alone(ground, SERVED),
@@ -214,7 +214,7 @@ def test_an_engine_that_does_not_end_is_ended_with_its_children(
     answer = '{"dtype":"d","max_num_seqs":1,"max_num_batched_tokens":1,"chunked_prefill":false,'
     answer += '"executor":"mp"}'
     site = site_of(tmp_path, f"read it; echo '{answer}'; sleep 600 & echo $! >{tmp_path}/pid; wait")
-    ground = arms.Ground(tmp_path, tmp_path, site, lambda text: None)
+    ground = arms.ServingGround(tmp_path, tmp_path, site, lambda text: None)
     with arms.alone(ground, SERVED) as engine:
         assert engine.resolved.executor == "mp"
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
@@ -264,7 +264,7 @@ def test_an_interpreter_may_be_a_command_and_have_spaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (python,) = arms.Ground(tmp_path, tmp_path, site_of(tmp_path, ""), print).python
+    (python,) = arms.ServingGround(tmp_path, tmp_path, site_of(tmp_path, ""), print).python
     assert python == str(tmp_path / "my python")
     command = f"'{site_of(tmp_path, 'echo $1 >&2; exit 1').serving.python}' exec"
     (tmp_path / "site.toml").write_text(f'[serving]\npython = "{command}"\n')
@@ -289,9 +289,11 @@ def test_a_first_token_that_does_not_come_is_said_why(tmp_path: Path) -> None:
     place.mkdir()
     said: list[str] = []
     # It answers what is asked of an engine, and is none.
-    knows = Engine(python="3", vllm="0.1", ray="2.1", known=True, writes=True).model_dump_json()
+    knows = ServingEngine(
+        python="3", vllm="0.1", ray="2.1", known=True, writes=True
+    ).model_dump_json()
     site = site_of(tmp_path, f"[ \"$1\" = -c ] && echo '{knows}'")
-    ground = arms.Ground(place, model, site, said.append)
+    ground = arms.ServingGround(place, model, site, said.append)
     with pytest.raises(ServingError, match="no first token: "):
         first.seconds(ground, Settings(serving=ServingSettings(kv_cache_gb=0.1)))
     assert any(line.startswith("small: ") for line in said)
@@ -337,7 +339,7 @@ def test_a_small_run_with_the_real_engine(tmp_path: Path) -> None:
         "first token",
         "a plane at rest",
     ]
-    assert 0 < rows.pop()["value"] <= len(figures.own())
+    assert 0 < rows.pop()["value"] <= len(figures.own_cores())
     for row in rows:
         assert row["value"] > 0
         assert row["ratio"] > 0

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from slurm_kit import Cluster
 
-from hpcscientist.bench.figure import Measured
+from hpcscientist.bench.figure import RunCosts
 from hpcscientist.bench.slurm import figures, instant, ours
-from hpcscientist.bench.slurm.ground import Ground
+from hpcscientist.bench.slurm.ground import SlurmGround
 from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
@@ -29,13 +29,13 @@ from hpcscientist.worker.entry import run_trial
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    made = Ground(tmp_path / "with space", "bench1", Site(), seconds=0.0)
+def ground(tmp_path: Path) -> SlurmGround:
+    made = SlurmGround(tmp_path / "with space", "bench1", Site(), seconds=0.0)
     made.prepare()
     return made
 
 
-def laid_out(ground: Ground, count: int) -> list[TrialSpec]:
+def laid_out(ground: SlurmGround, count: int) -> list[TrialSpec]:
     specs = ground.specs(count, deadline_s=30.0)
     for spec in specs:
         ground.run.trial(spec.trial_id).out.mkdir(parents=True)
@@ -43,7 +43,7 @@ def laid_out(ground: Ground, count: int) -> list[TrialSpec]:
     return specs
 
 
-def test_its_trials_are_scored_by_the_worker(ground: Ground) -> None:
+def test_its_trials_are_scored_by_the_worker(ground: SlurmGround) -> None:
     spec = laid_out(ground, 1)[0]
     paths = ground.run.trial(spec.trial_id)
     run_trial(str(paths.root))
@@ -61,16 +61,16 @@ def test_a_word_of_the_shell_keeps_all_but_the_number() -> None:
     assert said == "a b/7/c it's 7 $HOME d\n"
 
 
-def test_the_bare_array_asks_for_what_ours_asks_for(ground: Ground) -> None:
+def test_the_bare_array_asks_for_what_ours_asks_for(ground: SlurmGround) -> None:
     ground = replace(ground, image="/images/a.sif", site=Site(slurm=SlurmSite(account="physics")))
     specs = ground.specs(3, deadline_s=30.0)
-    text = figures.script(ground, specs, figures.command(ground, specs[0]))
+    text = figures.bare_script(ground, specs, figures.command(ground, specs[0]))
     for line in ("--array=0-2", "--account=physics", "--cpus-per-task=1", "--mem=1024M"):
         assert f"#SBATCH {line}" in text
     assert "hpcscientist.worker" not in text
 
 
-def test_the_bare_command_is_the_trial_s(ground: Ground) -> None:
+def test_the_bare_command_is_the_trial_s(ground: SlurmGround) -> None:
     ground = replace(ground, image="/images/a.sif")
     spec = ground.specs(1, deadline_s=30.0)[0]
     found = figures.command(ground, spec)
@@ -81,7 +81,7 @@ def test_the_bare_command_is_the_trial_s(ground: Ground) -> None:
     assert "--net" in found
 
 
-def test_the_bare_line_does_what_a_trial_does(ground: Ground) -> None:
+def test_the_bare_line_does_what_a_trial_does(ground: SlurmGround) -> None:
     spec = ground.specs(1, deadline_s=30.0)[0]
     figures.make_places(ground, 1)
     line = figures.shell(figures.command(ground, spec))
@@ -92,7 +92,7 @@ def test_the_bare_line_does_what_a_trial_does(ground: Ground) -> None:
     assert (ground.root / "bare" / "0" / "out" / "predictions.csv").exists()
 
 
-def test_instant_trials_leave_what_a_worker_leaves(ground: Ground) -> None:
+def test_instant_trials_leave_what_a_worker_leaves(ground: SlurmGround) -> None:
     specs = laid_out(ground, 3)
     folder = BatchFolder(ground.root / "batch")
     batch = make_batch([specs[:1], specs[1:]])
@@ -103,10 +103,10 @@ def test_instant_trials_leave_what_a_worker_leaves(ground: Ground) -> None:
 
 
 def test_growth_is_compared_with_linear_growth() -> None:
-    def taken(cpu_s: float, peak_mb: float) -> Measured:
-        return Measured((1.0,), (cpu_s,), (peak_mb,))
+    def taken(cpu_s: float, peak_mb: float) -> RunCosts:
+        return RunCosts((1.0,), (cpu_s,), (peak_mb,))
 
-    found = figures.compare(
+    found = figures.compare_driver(
         {50: taken(0.5, 80.0), 500: taken(4.0, 100.0), 5000: taken(50.0, 120.0)}
     )
     assert [figure.ratio for figure in found] == [
@@ -117,7 +117,7 @@ def test_growth_is_compared_with_linear_growth() -> None:
     assert found[1].compared_with == "linear growth from 50 trials: 5 s"
 
 
-def test_entries_are_files_and_folders(ground: Ground) -> None:
+def test_entries_are_files_and_folders(ground: SlurmGround) -> None:
     (ground.root / "x" / "y").mkdir(parents=True)
     (ground.root / "x" / "y" / "file").touch()
     assert figures.count_entries(ground.root / "x") == 2

@@ -161,7 +161,7 @@ def test_an_instance_is_run_as_a_campaign_and_its_paper_is_rated(
         allow_unsandboxed=True,
         paths=PathSettings(data=str(tmp_path / "data"), private=str(tmp_path / "private")),
     )
-    options = scientist.Options(settings, tmp_path, samples=4)
+    options = scientist.ScientistOptions(settings, tmp_path, samples=4)
     (found,) = scientist.measure(scientist.read([folder]), options, lambda _: None)
     assert found.why == ""
     assert found.ratings() == {"scripted": -1.0}

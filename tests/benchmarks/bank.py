@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from hpcscientist.bench.figure import Call, Figure, Measured, measure
+from hpcscientist.bench.figure import Figure, RunCosts, TimedCall, measure
 from hpcscientist.ideation.bank import Bank, Banked
 from hpcscientist.models.embedding.vectors import VectorIndex
 
@@ -53,7 +53,7 @@ def figures(
         raise ValueError(f"rows, ideas and runs are at least 1, and width {WIDTH_LEAST}")
     size = (rows, width, ideas)
     sides = (bare_product, natural_product, check_batch, bare_vectors, check_alone)
-    took = measure({side.__name__: Call(side, size) for side in sides}, runs)
+    took = measure({side.__name__: TimedCall(side, size) for side in sides}, runs)
     bare, natural, batch, vectors, alone = (took[side.__name__] for side in sides)
     shape = f"{rows} x {width}"
     return [
@@ -206,14 +206,14 @@ def _see(found: list[str | None], expected: list[str | None]) -> None:
 
 
 def _seconds(
-    name: str, ours: Measured, bare: Measured, words: str, target: float | None = None
+    name: str, ours: RunCosts, bare: RunCosts, words: str, target: float | None = None
 ) -> Figure:
     than = f"{words}: {bare.median:.3f} s"
     ratio = ours.median / bare.median
     return Figure(name, ours.median, "s", than, ratio, target, ours.spread, len(ours.seconds))
 
 
-def _memory(name: str, ours: Measured, vectors_mb: float) -> Figure:
+def _memory(name: str, ours: RunCosts, vectors_mb: float) -> Figure:
     peak, than = max(ours.peak_mb), f"the vectors alone: {vectors_mb:.0f} MiB"
     spread = peak - min(ours.peak_mb)
     ratio = peak / vectors_mb

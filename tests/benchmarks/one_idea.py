@@ -21,7 +21,7 @@ from unittest.mock import patch
 import hpcscientist
 from hpcscientist.bench.figure import Figure
 from hpcscientist.campaign.dispatcher import Dispatcher
-from hpcscientist.campaign.waiting import Entry
+from hpcscientist.campaign.waiting import WaitedRun
 from hpcscientist.execution.backends import local
 from hpcscientist.execution.backends.process_backend import ProcessBackend
 from hpcscientist.records.trial import Answer, Batch
@@ -81,7 +81,7 @@ def _tracing(trace: Trace) -> Iterator[None]:
     """Note what is entered, and how deep the stack is where trials are handed on."""
     put, submit = Dispatcher._put, ProcessBackend.submit
 
-    def spied_put(self: Dispatcher, entry: Entry) -> None:
+    def spied_put(self: Dispatcher, entry: WaitedRun) -> None:
         trace.acted = max(trace.acted, _depth())
         put(self, entry)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow.dataset as ds
 
-from hpcscientist.bench.figure import Call, Figure, Measured, measure
+from hpcscientist.bench.figure import Figure, RunCosts, TimedCall, measure
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import (
     Budget,
@@ -55,10 +55,10 @@ def figures(
         paths = RunPaths(Path(place))
         for number in range(trials):
             _write_trial(paths, number, rows_per_trial)
-        calls = {"bare": Call(read_bare, (place,)), "ours": Call(read_ours, (place,))}
+        calls = {"bare": TimedCall(read_bare, (place,)), "ours": TimedCall(read_ours, (place,))}
         loose = measure(calls, runs)
-        took = measure({"compact": Call(compact_all, (place,))}, 1)["compact"]
-        after = measure({"ours": Call(read_ours, (place,))}, runs)["ours"]
+        took = measure({"compact": TimedCall(compact_all, (place,))}, 1)["compact"]
+        after = measure({"ours": TimedCall(read_ours, (place,))}, runs)["ours"]
     return _figures(loose["bare"], loose["ours"], took, after)
 
 
@@ -81,15 +81,15 @@ def compact_all(root: str) -> None:
     compact(RunPaths(Path(root)))
 
 
-def _figures(bare: Measured, before: Measured, took: Measured, after: Measured) -> list[Figure]:
-    def seconds(name: str, of: Measured, than: Measured | None, words: str | None) -> Figure:
+def _figures(bare: RunCosts, before: RunCosts, took: RunCosts, after: RunCosts) -> list[Figure]:
+    def seconds(name: str, of: RunCosts, than: RunCosts | None, words: str | None) -> Figure:
         ratio = of.median / than.median if than else None
         target = {"results, loose files": BEFORE_TARGET, "results, compacted": AFTER_TARGET}
         return Figure(
             name, of.median, "s", words, ratio, target.get(name), of.spread, len(of.seconds)
         )
 
-    def memory(name: str, of: Measured, than: Measured | None, words: str | None) -> Figure:
+    def memory(name: str, of: RunCosts, than: RunCosts | None, words: str | None) -> Figure:
         value, spread = max(of.peak_mb), max(of.peak_mb) - min(of.peak_mb)
         ratio = value / max(than.peak_mb) if than else None
         return Figure(name, value, "MiB", words, ratio, None, spread, len(of.peak_mb))

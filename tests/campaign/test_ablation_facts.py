@@ -7,7 +7,7 @@ from pathlib import Path
 from bench_campaign import CampaignBench, ScriptedProposer
 from tree_campaign import TreeAuthor, piloted, tree_bench
 
-from hpcscientist.authoring.planner import Planned
+from hpcscientist.authoring.planner import PlanResult
 from hpcscientist.campaign.stages import Opened
 from hpcscientist.history import journal
 from hpcscientist.history.state import fold
@@ -16,13 +16,13 @@ from hpcscientist.records.experiment import ExperimentPlan
 
 
 class Planner:
-    async def plan(self, idea: object, concepts: object) -> Planned:
+    async def plan(self, idea: object, concepts: object) -> PlanResult:
         plan = ExperimentPlan(
             data="d", model="m", training="t", testing="t", comparison="c",
             parts=("a norm", "a gate"), ablations=("a norm", "a gate"),
             files=("experiment.py",), seconds=1.0, memory_mb=1.0,
         )  # fmt: skip
-        return Planned(plan=plan, problems=())
+        return PlanResult(plan=plan, problems=())
 
 
 async def drive(bench: CampaignBench) -> None:

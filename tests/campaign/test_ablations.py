@@ -8,7 +8,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials
 from tree_campaign import CRASH, Judge, TreeAuthor, lineage, measured, piloted, tree_bench
 
-from hpcscientist.authoring.planner import Planned
+from hpcscientist.authoring.planner import PlanResult
 from hpcscientist.campaign.stages import Opened
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.judgement.summary import read_rows
@@ -21,7 +21,7 @@ class Planner:
     """Plans every idea alike."""
 
     def __init__(self, *ablations: str, problems: tuple[str, ...] = ()) -> None:
-        self._planned = Planned(
+        self._planned = PlanResult(
             plan=ExperimentPlan(
                 data="d", model="m", training="t", testing="t", comparison="c",
                 parts=("a norm", "a gate", "a skip"), ablations=ablations,
@@ -30,7 +30,7 @@ class Planner:
             problems=problems,
         )  # fmt: skip
 
-    async def plan(self, idea: object, concepts: object) -> Planned:
+    async def plan(self, idea: object, concepts: object) -> PlanResult:
         return self._planned
 
 

@@ -20,7 +20,7 @@ from hpcscientist.campaign.proposals import campaign_library
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
-from hpcscientist.models.chat import Call
+from hpcscientist.models.chat import ChatLine
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten
 from hpcscientist.records.literature import Survey
@@ -77,7 +77,7 @@ def proposals(paths: RunPaths) -> list[str]:
     """The prompts that ideas were proposed by."""
     found = []
     for chat in sorted(paths.root.glob("ideas/*/chat.jsonl")):
-        calls = map(Call.model_validate_json, chat.read_text().splitlines())
+        calls = map(ChatLine.model_validate_json, chat.read_text().splitlines())
         found += [c.prompt[0].content for c in calls if c.key.startswith(("directions", "propose"))]
     return found
 

@@ -29,7 +29,7 @@ from hpcscientist.records.trial import (
     Outcome,
     TrialSpec,
 )
-from hpcscientist.reproduction.claim_integrity import read as read_recorded
+from hpcscientist.reproduction.claim_integrity import read_recorded
 
 NOISE = (0.004, -0.006, 0.005, -0.002, 0.001)
 STEPS = """\

@@ -30,7 +30,7 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.wiring import assemble
-from hpcscientist.models.chat import Call
+from hpcscientist.models.chat import ChatLine
 from hpcscientist.models.open import ROLES
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
@@ -273,7 +273,7 @@ def test_an_idea_tells_where_it_came_from(whole: tuple[Grounded, Jittery]) -> No
         assert chats == {SURVEY_ID, leader, idea.idea_id}
         for ref in idea.prompts:
             lines = grounded.paths.idea(ref.chat).chat.read_text().splitlines()
-            calls = {call.key: call for call in map(Call.model_validate_json, lines)}
+            calls = {call.key: call for call in map(ChatLine.model_validate_json, lines)}
             prompt = json.dumps([message.model_dump() for message in calls[ref.key].prompt])
             assert hashlib.sha256(prompt.encode()).hexdigest() == ref.prompt_sha256
     assert grounded.idea("idea-0017").proposal.parent_ids == ("idea-0001", "idea-0005")
@@ -308,7 +308,7 @@ def test_code_is_fixed_in_the_first_third_and_fifth_round(
 
 def test_the_structure_is_analysed_before_it_is_fixed(whole: tuple[Grounded, Jittery]) -> None:
     lines = whole[0].paths.idea("idea-0008").chat.read_text().splitlines()
-    calls = {call.key: call for call in map(Call.model_validate_json, lines)}
+    calls = {call.key: call for call in map(ChatLine.model_validate_json, lines)}
     assert [key for key in calls if key in ("structure/1", "debug/1")] == ["structure/1", "debug/1"]
     assert "math has no attribute cosine" in calls["debug/1"].prompt[0].content
 
@@ -332,7 +332,7 @@ def test_concepts_cite_formula_and_code_of_the_library(whole: tuple[Grounded, Ji
     assert "def momentum_step" in found[0]["code"]
     # Who writes the code is shown both.
     lines = whole[0].paths.idea("idea-0001").chat.read_text().splitlines()
-    (call,) = [c for c in map(Call.model_validate_json, lines) if c.key == "code/1"]
+    (call,) = [c for c in map(ChatLine.model_validate_json, lines) if c.key == "code/1"]
     assert "def momentum_step" in call.prompt[0].content
     assert found[0]["formula"] in call.prompt[0].content
 

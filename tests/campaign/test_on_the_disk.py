@@ -9,7 +9,7 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scor
 
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.events import Event, IdeaBriefed, IdeaEnded, TrialEnded, TrialQueued
 from hpcscientist.records.proposing import ProposalTask, Proposed
@@ -55,7 +55,7 @@ async def test_a_trial_that_ended_waits_for_the_next_ones_intent(
 
     def counted(self: Journal) -> None:
         if self._unwritten:
-            groups.append([Line.model_validate_json(text).event for text in self._unwritten])
+            groups.append([JournalLine.model_validate_json(text).event for text in self._unwritten])
         flush(self)
 
     monkeypatch.setattr(Journal, "flush", counted)

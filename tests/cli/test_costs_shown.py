@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcscientist.cli.shared.costs import details, footer, in_short
-from hpcscientist.launching.costs.estimate import AllocationEstimate, Estimate, RoleEstimate
+from hpcscientist.launching.costs.estimate import AllocationEstimate, LaunchEstimate, RoleEstimate
 from hpcscientist.launching.costs.spending import Counted, RoleTokens, Spending
 
 ROLE = RoleEstimate(
@@ -25,7 +25,7 @@ JOB = AllocationEstimate(
     pace_node_hours=2.0,
     pace_gpu_hours=4.0,
 )
-ESTIMATE = Estimate(
+ESTIMATE = LaunchEstimate(
     trials=(65, 75),
     trials_at_most=305,
     cpu_hours=0.34,

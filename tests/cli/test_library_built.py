@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.cli.library import Progress
+from hpcscientist.cli.library import BuildDisplay
 from hpcscientist.cli.main import run
-from hpcscientist.literature.library.indexing import Step
+from hpcscientist.literature.library.indexing import BuildStep
 
 BIB = "@article{a, title = {An article on the convergence of things}, author = {Gauss, Carl}}\n"
 BUILD = ["library", "build"]
@@ -71,9 +71,9 @@ def test_wrong_use_is_one_line(
 
 
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as progress:
+    with BuildDisplay() as progress:
         for done in range(1001):
-            progress(Step("reading", done, 1000, "bytes", documents=2 * done))
+            progress(BuildStep("reading", done, 1000, "bytes", documents=2 * done))
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("reading: 100 %, 2,000 documents, ")
     assert len(lines) < 100  # now and then, not for each

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from event_kit import idea_proposed
 
-from hpcscientist.cli.shared.progress import Progress
+from hpcscientist.cli.shared.progress import ProgressPrinter
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ProposalsExhausted
 
@@ -11,7 +11,7 @@ EVIL = idea_proposed(title="a\x1b]0;owned\x07 title\nwith two lines")
 
 
 def test_a_title_cannot_take_the_terminal_over(capsys: pytest.CaptureFixture[str]) -> None:
-    Progress()(EVIL, CampaignState())
+    ProgressPrinter()(EVIL, CampaignState())
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 1
     assert "\x1b" not in err
@@ -22,7 +22,7 @@ def test_a_title_cannot_take_the_terminal_over(capsys: pytest.CaptureFixture[str
 def test_that_nothing_is_left_to_propose_is_told_at_once_and_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    progress, state = Progress(), CampaignState()
+    progress, state = ProgressPrinter(), CampaignState()
     for number in (3, 4):
         event = ProposalsExhausted(number=number, reason="the playbook holds no more")
         state.apply(event)
@@ -41,7 +41,7 @@ def test_a_reader_that_has_gone_does_not_stop_the_campaign(
         raise BrokenPipeError
 
     monkeypatch.setattr("hpcscientist.cli.shared.progress.click.echo", gone)
-    progress = Progress()
+    progress = ProgressPrinter()
     progress(EVIL, CampaignState())
     progress(EVIL, CampaignState())
     assert len(calls) == 1

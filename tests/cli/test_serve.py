@@ -246,8 +246,8 @@ class Followed:
     def queue(self, state: str, reason: str = "None", node: str = "") -> None:
         enqueue(self.slurm, state, reason, node, self.request.owner)
 
-    def follower(self) -> standalone.Follower:
-        return standalone.Follower(
+    def follower(self) -> standalone.ServingFollower:
+        return standalone.ServingFollower(
             *(Slurm(), self.paths, self.request, "41", self.told.append),
             wait=self.wait,
             clock=lambda: self.now,
@@ -287,14 +287,14 @@ def test_interrupted_the_job_is_ended_by_its_name(folder: Path, slurm: Path) -> 
     job.queue("PENDING", "Priority")
     with pytest.raises(Interrupted):
         job.follower().until_ready()
-    standalone.end(Slurm(), job.paths, job.request)
+    standalone.end_job(Slurm(), job.paths, job.request)
     assert (slurm / "cancelled").read_text().split()[-1] == "41"
 
 
 def test_a_running_job_is_told_to_end_before_it_is_cancelled(folder: Path, slurm: Path) -> None:
     job = Followed(folder, slurm)
     job.queue("RUNNING", node="n1")
-    standalone.end(Slurm(), job.paths, job.request)
+    standalone.end_job(Slurm(), job.paths, job.request)
     # Its batch process alone: `scancel` would have the steps of its nodes killed outright.
     assert (slurm / "cancelled").read_text() == "--quiet --batch --signal=USR1 41\n"
 
@@ -305,7 +305,7 @@ def test_no_key_is_shown_and_the_lines_are_whole(folder: Path) -> None:
     paths = ServingPaths(folder / "my plane")
     paths.root.mkdir()
     paths.key.write_text("secret" * 10)
-    lines = standalone.card(paths, ENDPOINT, request.login, "me", "41")
+    lines = standalone.access_lines(paths, ENDPOINT, request.login, "me", "41")
     text = "\n".join(lines)
     assert "secret" not in text
     assert "ssh -N -L 20008:127.0.0.1:20008 me@n1" in text

@@ -8,7 +8,14 @@ import pytest
 from drawn_campaigns import draw
 from rich.cells import cell_len
 
-from hpcscientist.cli.shared.progress import Progress, StatusLine, clock, fitted, parts, status_line
+from hpcscientist.cli.shared.progress import (
+    ProgressPrinter,
+    StatusLine,
+    clock,
+    fitted,
+    parts,
+    status_line,
+)
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.state import CampaignState
@@ -25,7 +32,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 def followed(paths: RunPaths, serving: Path) -> tuple[StatusLine, CampaignState]:
     metric = load(paths.recipe).spec.primary
     line, state = StatusLine(12, metric, ServingPaths(serving)), CampaignState()
-    progress = Progress(line)
+    progress = ProgressPrinter(line)
     for event in journal.events(paths.journal):
         state.apply(event)
         progress(event, state)
@@ -98,7 +105,7 @@ def test_once_it_is_taken_away_nothing_is_drawn(
     paths: RunPaths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, _ = followed(paths, tmp_path)
-    with Progress(line):
+    with ProgressPrinter(line):
         pass
     capsys.readouterr()
     line._draw()

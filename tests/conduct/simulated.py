@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from hpcscientist.conduct.actions import (
     Action,
     Admit,
-    Brief,
+    BriefIdea,
     Compact,
     Decide,
     Finish,
-    Judge,
+    JudgeFindings,
     Propose,
     RunTrial,
     Spend,
@@ -27,7 +27,7 @@ from hpcscientist.conduct.actions import (
 )
 from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
-from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
+from hpcscientist.conduct.rules import ConfirmationRules, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
     Climb,
@@ -144,7 +144,7 @@ def rules_of(shape: Shape) -> Rules:
         published=None,
         judging=Judging(hopeless=0.5, piloted=True, catches_nothing_done=True),
         proposing=Proposing(in_order=shape.in_order, follows=shape.follows, batch=2),
-        confirmation=Confirmation(enabled=True, early=shape.early),
+        confirmation=ConfirmationRules(enabled=True, early=shape.early),
         strategies=Strategies(
             kind=TreeSearch() if shape.grows else LinearSearch(),
             settings=SEARCH,
@@ -271,7 +271,7 @@ class World:
 
     def _check_room(self, state: CampaignState, actions: list[Action]) -> None:
         asked = {action.number for action in actions if isinstance(action, Propose)}
-        pursued = {a.idea_id for a in actions if isinstance(a, Take | Brief | Decide)}
+        pursued = {a.idea_id for a in actions if isinstance(a, Take | BriefIdea | Decide)}
         assert len(asked) + len(pursued) <= self.shape.window
         if any(idea.set_aside for idea in state.ideas.values()) or state.progress.aside:
             return  # they come back beside the others, of whatever round these are
@@ -312,13 +312,13 @@ class World:
                 yield self._proposed(state, number)
             case Admit(number):
                 yield self._admitted(state, idea_id_of(number))
-            case Brief(idea_id):
+            case BriefIdea(idea_id):
                 yield self._briefed(idea_id)
             case Take(idea_id, step):
                 yield self._taken(state, idea_id, step)
             case Decide(idea_id, after):
                 yield self._decided(idea_id, after)
-            case Judge() | Spend() | Compact() | Stop() | Finish():
+            case JudgeFindings() | Spend() | Compact() | Stop() | Finish():
                 yield self._of_campaign(action, state)
 
     def _run(self, action: RunTrial, state: CampaignState, now: float) -> Iterator[Event]:
@@ -467,10 +467,10 @@ class World:
         )
 
     def _of_campaign(
-        self, action: Judge | Spend | Compact | Stop | Finish, state: CampaignState
+        self, action: JudgeFindings | Spend | Compact | Stop | Finish, state: CampaignState
     ) -> Event:
         match action:
-            case Judge(ended, last):
+            case JudgeFindings(ended, last):
                 return IdeasJudged(ended=ended, improved=self._improved(state), last=last)
             case Spend(idea_id):
                 attempt = 1

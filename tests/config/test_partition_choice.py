@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from hpcscientist.cli.config import show
 from hpcscientist.config import partitions
-from hpcscientist.config.partitions import Need, choose, mebibytes, minutes, of_controller
+from hpcscientist.config.partitions import JobNeeds, choose, mebibytes, minutes, of_controller
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.config.site import load_site, resolve_site
 from hpcscientist.errors import ConfigError, SiteError
@@ -29,23 +29,25 @@ SITE = Site(
 @pytest.mark.parametrize(
     ("need", "partition", "qos"),
     [
-        (Need(60, 1000), "short", "rapid"),
-        (Need(61, 1000), "long", "normal"),
-        (Need(61, 65536, cpus=8), "long", "normal"),
-        (Need(60, 1000, gpus=1), "gpu", "normal"),
-        (Need(9999, 10**6, cpus=64, gpus=2), "gpu", "normal"),
+        (JobNeeds(60, 1000), "short", "rapid"),
+        (JobNeeds(61, 1000), "long", "normal"),
+        (JobNeeds(61, 65536, cpus=8), "long", "normal"),
+        (JobNeeds(60, 1000, gpus=1), "gpu", "normal"),
+        (JobNeeds(9999, 10**6, cpus=64, gpus=2), "gpu", "normal"),
     ],
 )
-def test_the_first_partition_that_a_job_fits_is_used(need: Need, partition: str, qos: str) -> None:
+def test_the_first_partition_that_a_job_fits_is_used(
+    need: JobNeeds, partition: str, qos: str
+) -> None:
     found = choose(SITE, need)
     assert (found.partition, found.qos, found.account) == (partition, qos, "a")
 
 
 @pytest.mark.parametrize(
     "need",
-    [Need(61, 65537), Need(61, 1000, cpus=9), Need(60, 1000, gpus=3)],
+    [JobNeeds(61, 65537), JobNeeds(61, 1000, cpus=9), JobNeeds(60, 1000, gpus=3)],
 )
-def test_a_job_that_fits_none_is_refused(need: Need) -> None:
+def test_a_job_that_fits_none_is_refused(need: JobNeeds) -> None:
     with pytest.raises(SiteError) as caught:
         choose(SITE, need, "recipe.toml")
     assert caught.value.code == "fits-none"
@@ -54,21 +56,21 @@ def test_a_job_that_fits_none_is_refused(need: Need) -> None:
 
 
 def test_what_a_partition_says_comes_over_the_profile_and_its_options_beside() -> None:
-    found = choose(SITE, Need(5, 1000, gpus=1))
+    found = choose(SITE, JobNeeds(5, 1000, gpus=1))
     assert found.gres == "gpu:a100:{gpus}"
     assert found.extra == ("--hold", "--gpu-bind=closest")
-    assert choose(SITE, Need(5, 1000)).max_minutes == 60
+    assert choose(SITE, JobNeeds(5, 1000)).max_minutes == 60
     tight = SITE.model_copy(update={"slurm": SITE.slurm.model_copy(update={"max_minutes": 30})})
-    assert choose(tight, Need(5, 1000)).max_minutes == 30
-    assert choose(Site(slurm=SITE.slurm), Need(5, 1000)) == SITE.slurm
+    assert choose(tight, JobNeeds(5, 1000)).max_minutes == 30
+    assert choose(Site(slurm=SITE.slurm), JobNeeds(5, 1000)) == SITE.slurm
 
 
 def test_memory_a_core_is_rounded_up() -> None:
     row = PartitionChoice(name="p", max_memory_per_cpu=1000)
     site = Site(partitions=(row,))
-    assert choose(site, Need(1, 3000, cpus=3)).partition == "p"
+    assert choose(site, JobNeeds(1, 3000, cpus=3)).partition == "p"
     with pytest.raises(SiteError):
-        choose(site, Need(1, 3001, cpus=3))
+        choose(site, JobNeeds(1, 3001, cpus=3))
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,8 @@ def test_the_command_line_beats_partitions() -> None:
     named = partitions.overridden(SITE, {"partition": "mine", "qos": ""})
     assert (named.slurm.partition, named.partitions) == ("mine", ())
     lent = partitions.overridden(SITE, {"qos": "lent"})
-    assert {choose(lent, Need(m, 1000)).qos for m in (5, 500)} == {"lent"}
-    assert choose(lent, Need(500, 1000)).partition == "long"
+    assert {choose(lent, JobNeeds(m, 1000)).qos for m in (5, 500)} == {"lent"}
+    assert choose(lent, JobNeeds(500, 1000)).partition == "long"
     assert partitions.overridden(SITE, {"qos": ""}) == SITE
 
 
@@ -185,11 +187,11 @@ def test_config_show_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_kind_of_gpu_is_asked_for(gres: str, needed: str, asked: str) -> None:
     site = Site(slurm=SlurmSite(gres=gres))
-    assert choose(site, Need(60, 1000, gpus=1, gpu_type=needed)).gres == asked
+    assert choose(site, JobNeeds(60, 1000, gpus=1, gpu_type=needed)).gres == asked
 
 
 def test_a_kind_of_gpu_that_the_profile_has_not_is_refused() -> None:
-    need = Need(60, 1000, gpus=1, gpu_type="h100")
+    need = JobNeeds(60, 1000, gpus=1, gpu_type="h100")
     with pytest.raises(SiteError, match="gpu_type"):
         choose(Site(slurm=SlurmSite(gres="gpu:a100:{gpus}")), need)
     with pytest.raises(SiteError, match="h100"):
@@ -199,5 +201,5 @@ def test_a_kind_of_gpu_that_the_profile_has_not_is_refused() -> None:
 def test_a_partition_that_has_the_kind_of_gpu_is_chosen() -> None:
     big = PartitionChoice(name="big", gpus=8, gres="gpu:h100:{gpus}")
     site = Site(slurm=SlurmSite(), partitions=(GPU, big))
-    assert choose(site, Need(60, 1000, gpus=1, gpu_type="h100")).partition == "big"
-    assert choose(site, Need(60, 1000, gpus=1)).partition == "gpu"
+    assert choose(site, JobNeeds(60, 1000, gpus=1, gpu_type="h100")).partition == "big"
+    assert choose(site, JobNeeds(60, 1000, gpus=1)).partition == "gpu"

@@ -14,9 +14,9 @@ import pytest
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import Settings
 from hpcscientist.doctor import model, places, slurm
-from hpcscientist.doctor.check import State
+from hpcscientist.doctor.check import CheckState
 from hpcscientist.doctor.compute.records import NodeReport, Scratch
-from hpcscientist.models.serving.checking.interpreter import INSTALL, Engine, command
+from hpcscientist.models.serving.checking.interpreter import INSTALL, ServingEngine, command
 from hpcscientist.models.serving.checking.weights import Checkpoint, check
 from hpcscientist.records.site import ControllerSite, ServingSite, Site, SlurmSite
 
@@ -99,7 +99,7 @@ def report(**given: object) -> NodeReport:
 
 def states(
     checkpoint: Checkpoint, name: str, found: NodeReport | None = None, nodes: int = 0
-) -> dict[str, tuple[State, str]]:
+) -> dict[str, tuple[CheckState, str]]:
     where = places.places_of(slurm.parse(SCONTROL, SINFO), name, found)
     lines = model.fits([checkpoint], where, Settings(nodes=nodes))
     return {line.name: (line.state, line.found + line.mend) for line in lines}
@@ -109,15 +109,15 @@ def test_partitions_with_gpus_and_the_chosen_one_are_tried(large: Checkpoint) ->
     found = states(large, "")
     assert set(found) == {"m on cpu", "m on gpu (4 a100 a node)", "m on odd (2 mystery a node)"}
     state, said = found["m on gpu (4 a100 a node)"]
-    assert state is State.OK
+    assert state is CheckState.OK
     assert "--nodes 1: " in said
     assert "counted as the smallest a100" in said
-    assert found["m on cpu"][0] is State.OK
+    assert found["m on cpu"][0] is CheckState.OK
 
 
 def test_unknown_gpus_are_a_warning_that_says_so(large: Checkpoint) -> None:
     state, said = states(large, "gpu")["m on odd (2 mystery a node)"]
-    assert state is State.WARNING
+    assert state is CheckState.WARNING
     assert "memory is not known: Slurm calls them 'mystery'" in said
     assert "--gpus 1" in said
 
@@ -125,7 +125,7 @@ def test_unknown_gpus_are_a_warning_that_says_so(large: Checkpoint) -> None:
 def test_what_the_driver_says_beats_the_name(large: Checkpoint) -> None:
     there = report(gpus=("NVIDIA A100-SXM4-80GB",), gpu_memory_mb=(81920,))
     state, said = states(large, "gpu", there)["m on gpu (4 a100 a node)"]
-    assert state is State.OK
+    assert state is CheckState.OK
     assert "as the driver of g1 says" in said
     assert "80.0 GiB" in said
 
@@ -134,10 +134,10 @@ def test_model_that_fits_nowhere_says_why(large: Checkpoint) -> None:
     huge = large.model_copy(update={"floats": 400 * 10**9})
     found = states(huge, "gpu")
     state, said = found["m on gpu (4 a100 a node)"]
-    assert state is State.MISSING
+    assert state is CheckState.MISSING
     assert "lacks" in said
     assert "--nodes" in said
-    assert states(huge, "odd")["m on gpu (4 a100 a node)"][0] is State.WARNING
+    assert states(huge, "odd")["m on gpu (4 a100 a node)"][0] is CheckState.WARNING
 
 
 def test_fewest_nodes_that_hold_it_are_named(large: Checkpoint) -> None:
@@ -147,17 +147,17 @@ def test_fewest_nodes_that_hold_it_are_named(large: Checkpoint) -> None:
 
 def test_more_nodes_than_there_are(large: Checkpoint) -> None:
     state, said = states(large, "gpu", nodes=3)["m on gpu (4 a100 a node)"]
-    assert state is State.WARNING
+    assert state is CheckState.WARNING
     assert "only 2 nodes are usable" in said
 
 
 def test_this_machine_with_and_without_gpus(large: Checkpoint) -> None:
     bare = places.here(Site())
     (line,) = model.fits([large], [bare], Settings())
-    assert (line.name, line.state) == ("m on this machine", State.OK)
+    assert (line.name, line.state) == ("m on this machine", CheckState.OK)
     assert "CPU engine" in line.found
     assert "--nodes" not in line.found
-    for memory_mb, state in ((8192, State.MISSING), (0, State.WARNING)):
+    for memory_mb, state in ((8192, CheckState.MISSING), (0, CheckState.WARNING)):
         gpu = bare.machine.model_copy(update={"gpus": 1, "gpu_memory_mb": memory_mb})
         (line,) = model.fits([large], [replace(bare, machine=gpu)], Settings())
         assert line.state is state
@@ -183,7 +183,7 @@ def test_where_no_cluster_answers_models_are_served_here_as_a_launch_would(
     assert "serving" not in said
 
 
-ENGINE = Engine(python="3.11.2", vllm="0.32.0", ray="2.60.0", known=True, writes=True)
+ENGINE = ServingEngine(python="3.11.2", vllm="0.32.0", ray="2.60.0", known=True, writes=True)
 
 
 @pytest.mark.parametrize(
@@ -193,15 +193,15 @@ ENGINE = Engine(python="3.11.2", vllm="0.32.0", ray="2.60.0", known=True, writes
         (ENGINE.model_copy(update={"vllm": "0.320"}), "(not tried together: vLLM 0.32", ""),
         (ENGINE.model_copy(update={"ray": "2.6"}), "(not tried together: vLLM 0.32", ""),
         (ENGINE.model_copy(update={"lacks": ("vllm.x", "b")}), "without vllm.x", "take what was"),
-        (Engine(python="3.11.2", fault="no module vllm"), "no module vllm", INSTALL),
+        (ServingEngine(python="3.11.2", fault="no module vllm"), "no module vllm", INSTALL),
         (ENGINE.model_copy(update={"ray": ""}), "no Ray", INSTALL),
         (ENGINE.model_copy(update={"known": False}), "does not know Llama", "take a newer vLLM"),
         (ENGINE.model_copy(update={"writes": False}), "writes no text", "take a causal"),
     ],
 )
-def test_engine(large: Checkpoint, engine: Engine, found: str, mend: str) -> None:
+def test_engine(large: Checkpoint, engine: ServingEngine, found: str, mend: str) -> None:
     (line,) = model.engine(large, ("python3",), engine)
-    assert (line.state is State.OK) is (mend == "")
+    assert (line.state is CheckState.OK) is (mend == "")
     assert found in line.found
     assert line.mend.startswith(mend)
 
@@ -274,15 +274,15 @@ def test_models_of_several_roles_are_laid_out_together(large: Checkpoint) -> Non
     where = places.places_of(slurm.parse(SCONTROL, SINFO), "gpu", None)
     lines = {line.name: line for line in model.fits([large, other], where, Settings(nodes=1))}
     line = lines["m, other on gpu (4 a100 a node)"]
-    assert line.state is State.OK
+    assert line.state is CheckState.OK
     assert "m: 2 replicas" in line.found
     assert "other: 2 replicas" in line.found
     wide = [one.model_copy(update={"floats": 60 * 10**9}) for one in (large, other)]
     alone = {line.name: line for line in model.fits(wide[:1], where, Settings(nodes=1))}
-    assert alone["m on gpu (4 a100 a node)"].state is State.OK
+    assert alone["m on gpu (4 a100 a node)"].state is CheckState.OK
     lines = {line.name: line for line in model.fits(wide, where, Settings(nodes=1))}
     line = lines["m, other on gpu (4 a100 a node)"]
-    assert line.state is State.MISSING
+    assert line.state is CheckState.MISSING
     assert "2 models do not fit together" in line.found
 
 
@@ -292,22 +292,22 @@ def test_what_a_launch_would_do_is_said_of_the_job_s_own_nodes(large: Checkpoint
         controller=ControllerSite(cpus=8, gpus=2, memory_mb=64_000),
     )
     (line,) = model.fits([large], [places.of_the_job(site, 2, None)], Settings(nodes=2))
-    assert (line.name, line.state) == ("m on the job of --nodes", State.OK)
+    assert (line.name, line.state) == ("m on the job of --nodes", CheckState.OK)
     assert "of 4 GPUs" in line.found
     assert "the least of their kind" in line.found
     there = report(gpus=("NVIDIA A10",), gpu_memory_mb=(8192,))
     (line,) = model.fits([large], [places.of_the_job(site, 2, there)], Settings(nodes=2))
-    assert line.state is State.MISSING
+    assert line.state is CheckState.MISSING
 
 
 def test_nodes_on_which_a_model_fits_with_16_bits_alone_are_a_warning(large: Checkpoint) -> None:
-    for memory_mb, state in ((24_000, State.WARNING), (64_000, State.OK)):
+    for memory_mb, state in ((24_000, CheckState.WARNING), (64_000, CheckState.OK)):
         site = Site(controller=ControllerSite(cpus=8, memory_mb=memory_mb))
         (line,) = model.fits([large], [places.of_the_job(site, 2, None)], Settings(nodes=2))
         assert line.state is state
         assert "fits with --nodes 2" in line.found
-        assert ("cores without AVX-512 need float32" in line.found) is (state is State.WARNING)
-        assert ("take nodes with more memory" in line.mend) is (state is State.WARNING)
+        assert ("cores without AVX-512 need float32" in line.found) is (state is CheckState.WARNING)
+        assert ("take nodes with more memory" in line.mend) is (state is CheckState.WARNING)
 
 
 def test_the_serving_interpreter(tmp_path: Path) -> None:

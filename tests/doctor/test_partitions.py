@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcscientist.doctor import slurm
-from hpcscientist.doctor.check import State
+from hpcscientist.doctor.check import CheckState
 from hpcscientist.doctor.slurm import Partition
 
 # As Slurm 22.05 and 23.11 write it, shortened.
@@ -67,22 +67,22 @@ def test_description_names_what_is_limited(found: dict[str, Partition]) -> None:
     assert "preemption" not in said
 
 
-def states(found: dict[str, Partition], name: str) -> dict[str, State]:
+def states(found: dict[str, Partition], name: str) -> dict[str, CheckState]:
     return {c.name: c.state for c in slurm.partition_checks(list(found.values()), name)}
 
 
 def test_only_the_chosen_partition_has_to_be_usable(found: dict[str, Partition]) -> None:
     assert states(found, "") == {
-        "partition low": State.OK,
-        "partition gpu": State.OK,
-        "partition old": State.WARNING,
+        "partition low": CheckState.OK,
+        "partition gpu": CheckState.OK,
+        "partition old": CheckState.WARNING,
     }
-    assert states(found, "old")["partition old"] is State.MISSING
+    assert states(found, "old")["partition old"] is CheckState.MISSING
 
 
 def test_unknown_partition_is_missing_and_others_are_named(found: dict[str, Partition]) -> None:
     (first, *_) = slurm.partition_checks(list(found.values()), "hgih")
-    assert first.state is State.MISSING
+    assert first.state is CheckState.MISSING
     assert "'hgih'" in first.found
     assert "low, gpu, old" in first.found
 
@@ -91,31 +91,31 @@ def test_of_a_list_all_have_to_be_there_and_one_has_to_be_usable(
     found: dict[str, Partition],
 ) -> None:
     assert states(found, "old,low") == {
-        "partition low": State.OK,
-        "partition gpu": State.OK,
-        "partition old": State.WARNING,
+        "partition low": CheckState.OK,
+        "partition gpu": CheckState.OK,
+        "partition old": CheckState.WARNING,
     }
     (first, *rest) = slurm.partition_checks(list(found.values()), "low,hgih,nowhere")
-    assert (first.name, first.state) == ("partition", State.MISSING)
+    assert (first.name, first.state) == ("partition", CheckState.MISSING)
     assert "'hgih', 'nowhere'" in first.found
     assert "low" not in first.found.partition(";")[0]
-    assert {c.state for c in rest} == {State.OK, State.WARNING}
+    assert {c.state for c in rest} == {CheckState.OK, CheckState.WARNING}
 
 
 def test_each_of_several_lists_has_to_be_usable(found: dict[str, Partition]) -> None:
     checks = slurm.partition_checks(list(found.values()), "low,gpu", "old")
-    assert {c.name: c.state for c in checks}["partition old"] is State.MISSING
+    assert {c.name: c.state for c in checks}["partition old"] is CheckState.MISSING
 
 
 def test_cluster_without_a_default_partition(found: dict[str, Partition]) -> None:
     (first, *_) = slurm.partition_checks([found["gpu"]], "")
-    assert (first.state, first.mend) == (State.MISSING, "give --partition")
+    assert (first.state, first.mend) == (CheckState.MISSING, "give --partition")
 
 
 def test_partition_without_usable_nodes() -> None:
     sinfo = SINFO.replace("1/3/0/4", "0/0/4/4")
     (first, *_) = slurm.partition_checks(slurm.parse(SCONTROL, sinfo), "low")
-    assert first.state is State.MISSING
+    assert first.state is CheckState.MISSING
     assert "sinfo -R" in first.mend
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcscientist.doctor import slurm
-from hpcscientist.doctor.check import State
+from hpcscientist.doctor.check import CheckState
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.records.site import SlurmSite
@@ -28,9 +28,10 @@ def test_configuration_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "state"), [("auto", State.WARNING), ("no", State.WARNING), ("yes", State.MISSING)]
+    ("said", "state"),
+    [("auto", CheckState.WARNING), ("no", CheckState.WARNING), ("yes", CheckState.MISSING)],
 )
-def test_no_accounting_is_missing_only_where_it_was_promised(said: str, state: State) -> None:
+def test_no_accounting_is_missing_only_where_it_was_promised(said: str, state: CheckState) -> None:
     site = SlurmSite.model_validate({"accounting": said})
     config = {"AccountingStorageType": "accounting_storage/none"}
     assert slurm.accounting(Slurm(), site, config).state is state
@@ -38,9 +39,9 @@ def test_no_accounting_is_missing_only_where_it_was_promised(said: str, state: S
 
 @pytest.mark.parametrize(
     ("parameters", "state"),
-    [("CR_CORE_MEMORY", State.OK), ("CR_Core", State.WARNING), ("", State.WARNING)],
+    [("CR_CORE_MEMORY", CheckState.OK), ("CR_Core", CheckState.WARNING), ("", CheckState.WARNING)],
 )
-def test_memory_is_handed_out_or_not(parameters: str, state: State) -> None:
+def test_memory_is_handed_out_or_not(parameters: str, state: CheckState) -> None:
     check = slurm.memory(SlurmSite(), {"SelectTypeParameters": parameters})
     assert check.state is state
 
@@ -51,27 +52,27 @@ MINE = "physics|normal,long\nchemistry|normal\n"
 @pytest.mark.parametrize(
     ("site", "text", "enforced", "expected"),
     [
-        ({}, MINE, "associations", {"slurm account": State.OK, "slurm qos": State.OK}),
+        ({}, MINE, "associations", {"slurm account": CheckState.OK, "slurm qos": CheckState.OK}),
         (
             {"account": "physics", "qos": "long"},
             MINE,
             "associations",
-            {"slurm account": State.OK, "slurm qos": State.OK},
+            {"slurm account": CheckState.OK, "slurm qos": CheckState.OK},
         ),
         (
             {"account": "chemistry", "qos": "long"},
             MINE,
             "associations",
-            {"slurm account": State.OK, "slurm qos": State.MISSING},
+            {"slurm account": CheckState.OK, "slurm qos": CheckState.MISSING},
         ),
-        ({"account": "biology"}, MINE, "", {"slurm account": State.MISSING}),
-        ({}, "", "associations,limits", {"slurm account": State.MISSING}),
-        ({}, "", "", {"slurm account": State.OK}),
-        ({"account": "any"}, "", "", {"slurm account": State.OK}),
+        ({"account": "biology"}, MINE, "", {"slurm account": CheckState.MISSING}),
+        ({}, "", "associations,limits", {"slurm account": CheckState.MISSING}),
+        ({}, "", "", {"slurm account": CheckState.OK}),
+        ({"account": "any"}, "", "", {"slurm account": CheckState.OK}),
     ],
 )
 def test_account_and_qos_are_the_user_s(
-    site: dict[str, str], text: str, enforced: str, expected: dict[str, State]
+    site: dict[str, str], text: str, enforced: str, expected: dict[str, CheckState]
 ) -> None:
     found = slurm.associations(text, SlurmSite.model_validate(site), enforced)
     assert {check.name: check.state for check in found} == expected

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcscientist.doctor import storage
-from hpcscientist.doctor.check import State
+from hpcscientist.doctor.check import CheckState
 from hpcscientist.doctor.storage import Quota
 
 MOUNTS = """\
@@ -51,24 +51,24 @@ def test_both_programs_are_understood() -> None:
 @pytest.mark.parametrize(
     ("quota", "state"),
     [
-        (Quota("/a", 0, 0, 0, 0), State.OK),
-        (Quota("/a", 0, 100 * 2**20, 0, 10**6), State.OK),
-        (Quota("/a", 99 * 2**20, 100 * 2**20, 0, 0), State.WARNING),
-        (Quota("/a", 0, 0, 999_999, 10**6), State.WARNING),
+        (Quota("/a", 0, 0, 0, 0), CheckState.OK),
+        (Quota("/a", 0, 100 * 2**20, 0, 10**6), CheckState.OK),
+        (Quota("/a", 99 * 2**20, 100 * 2**20, 0, 0), CheckState.WARNING),
+        (Quota("/a", 0, 0, 999_999, 10**6), CheckState.WARNING),
     ],
 )
-def test_quota_has_to_leave_enough(quota: Quota, state: State) -> None:
+def test_quota_has_to_leave_enough(quota: Quota, state: CheckState) -> None:
     assert storage.check_quota(quota).state is state
 
 
 def test_this_file_system_keeps_its_promises(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("doctor")
     check = storage.behaviour(folder.parent, folder)
-    assert check.state is not State.MISSING, check.found
+    assert check.state is not CheckState.MISSING, check.found
     assert "atomic" in check.found
     assert {c.name for c in storage.space(folder)} == {"space", "inodes"}
 
 
 def test_folder_that_is_gone_is_missing(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("doctor") / "gone"
-    assert storage.behaviour(folder, folder).state is State.MISSING
+    assert storage.behaviour(folder, folder).state is CheckState.MISSING

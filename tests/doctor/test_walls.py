@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.doctor.compute.records import DoctorFolder, NodeReport, Place, Request
+from hpcscientist.doctor.compute.records import DoctorFolder, FileIdentity, NodeReport, NodeRequest
 from hpcscientist.doctor.rehearse import place
 from hpcscientist.records.site import Host
 
@@ -26,8 +26,11 @@ def probe(root: Path, image: str | None = None, host: Host | None = None) -> Nod
     folder = DoctorFolder(root)
     folder.labels.mkdir()
     folder.taken.touch()
-    shared = (place("here", root), Place(name="gone", path=str(root / "gone"), identity=(1, 1)))
-    request = Request(host=host or Host(), image=image, gpus=0, shared=shared)
+    shared = (
+        place("here", root),
+        FileIdentity(name="gone", path=str(root / "gone"), identity=(1, 1)),
+    )
+    request = NodeRequest(host=host or Host(), image=image, gpus=0, shared=shared)
     folder.request.write_text(request.model_dump_json())
     command = [sys.executable, "-m", "hpcscientist.doctor.compute.probe", str(root)]
     subprocess.run(command, check=True, timeout=120, cwd=root)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from campaigns import HPCSCI, hpcsci
 
-from hpcscientist.papers.typesetting.engine import missing
+from hpcscientist.papers.typesetting.engine import missing_for_papers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.tex]
 
@@ -29,7 +29,7 @@ NUMBER = re.compile(r"\d")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the first command's campaign, as `run`, with all of its papers."""
-    if lacking := missing():
+    if lacking := missing_for_papers():
         pytest.skip(f"NOT TESTED, papers by a real TeX: lacking are {'; '.join(lacking)}")
     folder = tmp_path_factory.mktemp("papers")
     earlier = os.environ.get("HPCTEST_QUICKSTART")

@@ -19,11 +19,11 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.roles import Roles
 from hpcscientist.papers.check import check
 from hpcscientist.papers.figures.data import tables
-from hpcscientist.papers.make import Studio, Wanted, open_studio
+from hpcscientist.papers.make import PaperOptions, Studio, open_studio
 from hpcscientist.papers.writing.brief import subjects
 from hpcscientist.papers.writing.drafts import FigureOffer
-from hpcscientist.papers.writing.paper import Desk, Layout, open_writers
-from hpcscientist.papers.writing.writer import Written
+from hpcscientist.papers.writing.paper import PaperLayout, PaperWriters, open_writers
+from hpcscientist.papers.writing.writer import WrittenManuscript
 from hpcscientist.records.idea import CAMPAIGN_ID
 from hpcscientist.records.manuscript import Defect, FigureRef, Manuscript, lines, walk, written
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
@@ -43,7 +43,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Studio:
         folder = tmp_path_factory.mktemp("quickstart")
         done = hpcsci("launch", "--ideas", "16", "--run-dir", "run", cwd=folder)
         assert done.returncode == 0, done.stderr
-    return open_studio(RunPaths(folder / "run"), Wanted(folder, Settings()))
+    return open_studio(RunPaths(folder / "run"), PaperOptions(folder, Settings()))
 
 
 class Silent:
@@ -62,14 +62,14 @@ class Silent:
 KNOWN: dict[Manuscript, list[Defect]] = {}  # what walls found, for it takes seconds
 
 
-def write(studio: Studio, roles: Roles, subject: str, folder: Path) -> Written:
+def write(studio: Studio, roles: Roles, subject: str, folder: Path) -> WrittenManuscript:
     ideas = () if subject == CAMPAIGN_ID else (subject,)
     offers = tuple(
         FigureOffer(table.id, table.title, "What was measured.")
         for table in tables(studio.drawable, ideas)
     )
-    desk = Desk(studio.campaign, roles, PaperPaths(folder), Settings())
-    layout = Layout(studio.venue.sections, studio.venue.pages, offers)
+    desk = PaperWriters(studio.campaign, roles, PaperPaths(folder), Settings())
+    layout = PaperLayout(studio.venue.sections, studio.venue.pages, offers)
     sheet, library = studio.records.sheet, studio.records.library
     assert library is not None
 

@@ -17,7 +17,7 @@ import pytest
 from slurm_kit import Cluster, beside_the_nodes
 
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.steps import Allocation, find_allocation
+from hpcscientist.execution.backends.steps import JobAllocation, find_allocation
 
 JOB = "4711"
 SRUN = f"""\
@@ -56,7 +56,7 @@ PATIENCE_S = 120
 
 
 @pytest.fixture
-def stand_in_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Allocation:
+def stand_in_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobAllocation:
     """Commands that stand in for Slurm's, first on PATH, and an allocation of one node."""
     folder = tmp_path / "commands"
     folder.mkdir()
@@ -64,13 +64,13 @@ def stand_in_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Allo
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return Allocation(JOB, ("here",))
+    return JobAllocation(JOB, ("here",))
 
 
 @pytest.fixture
 def real_allocation(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Allocation]:
+) -> Iterator[JobAllocation]:
     """A job of two nodes that does nothing; skipped where there is no Slurm.
 
     Steps begin beside the nodes, as they do in a job, wherever this process is.
@@ -91,7 +91,7 @@ def real_allocation(
         slurm.run("scancel", job_id)
 
 
-def _once_it_runs(slurm: Slurm, job_id: str) -> Allocation:
+def _once_it_runs(slurm: Slurm, job_id: str) -> JobAllocation:
     until = time.monotonic() + PATIENCE_S
     while slurm.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%T").strip() != "RUNNING":
         if time.monotonic() > until:

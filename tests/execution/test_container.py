@@ -8,7 +8,7 @@ import pytest
 from trialkit import CAMPAIGN, Bench, contained
 
 from hpcscientist.execution import trial
-from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
 from hpcscientist.execution.failures import classify
 from hpcscientist.execution.sandbox.container import (
     BEGUN,
@@ -162,7 +162,7 @@ def test_ends_of_a_candidate_that_had_begun(
     bench: Bench, code: int, failure: str, said: str
 ) -> None:
     # With less memory in use a kill would be somebody else's doing.
-    ended = Ended(code, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=500.0)
+    ended = CommandEnd(code, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=500.0)
     spec = contained(bench.trial("predict()"), "i.sif")
     outcome = classify(spec, ended, "FATAL: a lie\n", None)
     assert isinstance(outcome, IdeaFailed)

@@ -7,7 +7,7 @@ from trialkit import Bench
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import scoring
-from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import IdeaFailed, MachineFailed, Outcome, Scored
@@ -100,7 +100,7 @@ def test_no_finite_number_is_the_candidates_fault_unless_it_is_the_reference(
     assert outcome.failure.value == "bad_predictions"
     assert outcome.detail.startswith("its accuracy is ")
     spec = bench.trial("predict()", trial_id="reference")
-    ended = Ended(0, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=1.0)
+    ended = CommandEnd(0, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=1.0)
     reference = spec.model_copy(update={"idea_id": BASELINE_ID})
     told = scoring.judge(reference, ended, f'{{"accuracy": {value}}}'.encode(), "")
     assert isinstance(told, MachineFailed)

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpcscientist.execution.backends.slots import Need, Slots, gpu_names, memory_mb
+from hpcscientist.execution.backends.slots import Slots, TrialNeeds, gpu_names, memory_mb
 
 
 async def settle() -> None:
@@ -61,9 +61,9 @@ async def test_a_cancelled_wait_loses_no_slot(turn_came: bool) -> None:
 
 async def test_who_asks_for_the_only_gpu_waits_and_has_it_alone() -> None:
     slots = Slots(4, gpus=("7",))
-    first = await slots.take(Need(gpus=1))
+    first = await slots.take(TrialNeeds(gpus=1))
     assert first.gpus == ("7",)
-    second = asyncio.create_task(slots.take(Need(gpus=1)))
+    second = asyncio.create_task(slots.take(TrialNeeds(gpus=1)))
     await settle()
     assert not second.done()
     slots.give_back(first)
@@ -72,23 +72,23 @@ async def test_who_asks_for_the_only_gpu_waits_and_has_it_alone() -> None:
 
 async def test_gpus_are_not_shared() -> None:
     slots = Slots(4, gpus=("0", "1", "2"))
-    pair, single = await slots.take(Need(gpus=2)), await slots.take(Need(gpus=1))
+    pair, single = await slots.take(TrialNeeds(gpus=2)), await slots.take(TrialNeeds(gpus=1))
     assert sorted(pair.gpus + single.gpus) == ["0", "1", "2"]
     slots.give_back(pair)
-    assert sorted((await slots.take(Need(gpus=2))).gpus) == sorted(pair.gpus)
+    assert sorted((await slots.take(TrialNeeds(gpus=2))).gpus) == sorted(pair.gpus)
 
 
 async def test_what_runs_already_keeps_its_gpus() -> None:
     slots = Slots(4, gpus=("0", "1"))
-    assert slots.take_now(Need(gpus=1), ("1",)).gpus == ("1",)
-    assert (await slots.take(Need(gpus=1))).gpus == ("0",)
+    assert slots.take_now(TrialNeeds(gpus=1), ("1",)).gpus == ("1",)
+    assert (await slots.take(TrialNeeds(gpus=1))).gpus == ("0",)
 
 
 async def test_more_memory_than_there_is_waits() -> None:
     slots = Slots(4, memory_mb=1000)
-    first = await slots.take(Need(memory_mb=600))
-    second = asyncio.create_task(slots.take(Need(memory_mb=600)))
-    small = asyncio.create_task(slots.take(Need(memory_mb=100)))  # behind it: no overtaking
+    first = await slots.take(TrialNeeds(memory_mb=600))
+    second = asyncio.create_task(slots.take(TrialNeeds(memory_mb=600)))
+    small = asyncio.create_task(slots.take(TrialNeeds(memory_mb=100)))  # behind it: no overtaking
     await settle()
     assert not second.done()
     assert not small.done()
@@ -96,10 +96,12 @@ async def test_more_memory_than_there_is_waits() -> None:
     await asyncio.wait_for(asyncio.gather(second, small), 60)
 
 
-@pytest.mark.parametrize("need", [Need(memory_mb=5000), Need(gpus=8)])
-async def test_who_asks_for_more_than_there_is_runs_when_nobody_else_has_any(need: Need) -> None:
+@pytest.mark.parametrize("need", [TrialNeeds(memory_mb=5000), TrialNeeds(gpus=8)])
+async def test_who_asks_for_more_than_there_is_runs_when_nobody_else_has_any(
+    need: TrialNeeds,
+) -> None:
     slots = Slots(4, gpus=("0",), memory_mb=1000)
-    first = await slots.take(Need(gpus=1, memory_mb=100))
+    first = await slots.take(TrialNeeds(gpus=1, memory_mb=100))
     large = asyncio.create_task(slots.take(need))
     await settle()
     assert not large.done()
@@ -110,7 +112,7 @@ async def test_who_asks_for_more_than_there_is_runs_when_nobody_else_has_any(nee
 async def test_alone_means_that_nothing_runs_beside_it() -> None:
     slots = Slots(3)
     other = await slots.take()
-    suspect = asyncio.create_task(slots.take(Need(alone=True)))
+    suspect = asyncio.create_task(slots.take(TrialNeeds(alone=True)))
     behind = asyncio.create_task(slots.take())
     await settle()
     assert not suspect.done()
@@ -125,7 +127,7 @@ async def test_alone_means_that_nothing_runs_beside_it() -> None:
 async def test_a_cancelled_wait_lets_those_behind_it_in() -> None:
     slots = Slots(2)
     await slots.take()
-    suspect = asyncio.create_task(slots.take(Need(alone=True)))
+    suspect = asyncio.create_task(slots.take(TrialNeeds(alone=True)))
     behind = asyncio.create_task(slots.take())
     await settle()
     suspect.cancel()

@@ -133,8 +133,8 @@ def test_a_cut_list_is_an_error() -> None:
 
 
 def test_either_mark_will_do() -> None:
-    name, said = commands.job_name("c-1", "b9"), commands.comment("c-1", "b9")
-    assert commands.marked("c-1", name, "rewritten by the site") == "b9"
-    assert commands.marked("c-1", "rewritten", said) == "b9"
-    assert commands.marked("c-1", "bash", "") is None
-    assert commands.marked("c", name, said) is None
+    name, said = commands.job_name("c-1", "b9"), commands.job_comment("c-1", "b9")
+    assert commands.batch_of_job("c-1", name, "rewritten by the site") == "b9"
+    assert commands.batch_of_job("c-1", "rewritten", said) == "b9"
+    assert commands.batch_of_job("c-1", "bash", "") is None
+    assert commands.batch_of_job("c", name, said) is None

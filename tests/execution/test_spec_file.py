@@ -29,13 +29,13 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def written(tmp_path: Path, key: None) -> tuple[TrialPaths, TrialSpec]:
     bench = Bench(tmp_path).prepare()
     spec, paths = bench.trial("predict()"), bench.run.trial("trial-1")
-    folders.write(paths, spec)
+    folders.write_spec(paths, spec)
     return paths, spec
 
 
 def test_it_is_read_as_it_was_written(written: tuple[TrialPaths, TrialSpec]) -> None:
     paths, spec = written
-    read = folders.read(paths)
+    read = folders.read_spec(paths)
     assert read.model_copy(update={"seal": ""}) == spec
     assert len(read.seal) == 64
 
@@ -58,8 +58,8 @@ def test_what_another_hand_changed_is_not_run(
     for name, value in change.items():
         content[name] = content[name] | value if isinstance(value, dict) else value
     paths.spec.write_text(json.dumps(content))
-    with pytest.raises(folders.Unsealed):
-        folders.read(paths)
+    with pytest.raises(folders.UnsignedSpec):
+        folders.read_spec(paths)
     with pytest.raises(SystemExit, match="not what the campaign's driver wrote"):
         run_trial(str(paths.root), content["run"])
     assert not paths.worker.exists(), "it would be held for a lost worker"
@@ -69,7 +69,7 @@ def test_other_blanks_are_the_same_words(written: tuple[TrialPaths, TrialSpec]) 
     paths, _ = written
     content = json.loads(paths.spec.read_bytes())
     paths.spec.write_text(json.dumps(dict(reversed(content.items()))))
-    folders.read(paths)
+    folders.read_spec(paths)
 
 
 def test_a_spec_of_a_campaign_without_a_key_is_none_of_this_run_directory(
@@ -77,10 +77,10 @@ def test_a_spec_of_a_campaign_without_a_key_is_none_of_this_run_directory(
 ) -> None:
     paths, spec = written
     source = spec.provenance.model_copy(update={"campaign_id": "nobody's"})
-    folders.write(paths, spec.model_copy(update={"provenance": source}))
-    folders.read(paths)  # nobody knows better
+    folders.write_spec(paths, spec.model_copy(update={"provenance": source}))
+    folders.read_spec(paths)  # nobody knows better
     copy = TrustedCopy.of(paths.root.parent.parent, CAMPAIGN)
     copy.make(paths.root.parent.parent)
     copy.campaign.touch()
-    with pytest.raises(folders.Unsealed, match="another campaign"):
-        folders.read(paths)
+    with pytest.raises(folders.UnsignedSpec, match="another campaign"):
+        folders.read_spec(paths)

@@ -18,9 +18,9 @@ from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends import steps
 from hpcscientist.execution.backends.steps import (
     STEP_FILE,
-    Allocation,
+    GpuPool,
+    JobAllocation,
     NodeGpus,
-    Pool,
     StepsBackend,
     shown,
     worker_line,
@@ -30,7 +30,7 @@ from hpcscientist.records.trial import Ended, Limits, Scored, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.step import MODULE
 
-NODES = Allocation("12", ("n1", "n2", "n3"), NodeGpus(held=4, kept=2))
+NODES = JobAllocation("12", ("n1", "n2", "n3"), NodeGpus(held=4, kept=2))
 
 
 def limits(**given: object) -> Limits:
@@ -38,7 +38,7 @@ def limits(**given: object) -> Limits:
     return Limits.model_validate({**plain, **given})
 
 
-def asked(site: SlurmSite, allocation: Allocation = NODES, **given: object) -> list[str]:
+def asked(site: SlurmSite, allocation: JobAllocation = NODES, **given: object) -> list[str]:
     return steps.command(Site(slurm=site), allocation, "n2", limits(**given), "name", "true")
 
 
@@ -68,7 +68,9 @@ class TestCommand:
     )
     def test_gpus(self, gpus: int, held: int, option: str | None) -> None:
         words = asked(
-            SlurmSite(gres="gpu:a100:{gpus}"), Allocation("12", ("n2",), NodeGpus(held)), gpus=gpus
+            SlurmSite(gres="gpu:a100:{gpus}"),
+            JobAllocation("12", ("n2",), NodeGpus(held)),
+            gpus=gpus,
         )
         assert [word for word in words if word.startswith("--gres")] == [option] * bool(option)
 
@@ -96,7 +98,7 @@ class TestCommand:
 
 class TestPool:
     def test_gpus_are_one_trial_s_at_a_time_and_never_the_engines(self) -> None:
-        pool = Pool(("n1", "n2"), NodeGpus(held=4, kept=2))
+        pool = GpuPool(("n1", "n2"), NodeGpus(held=4, kept=2))
         taken = [pool.take(node, 1) for node in ("n1", "n1", "n2")]
         assert taken == [(2,), (3,), (2,)]
         assert pool.with_room(("n1", "n2"), 1) == ["n2"]
@@ -106,7 +108,7 @@ class TestPool:
 
     def test_more_than_any_node_keeps_is_refused(self) -> None:
         with pytest.raises(SchedulerRefused, match="raise gpus"):
-            Pool(("n1",), NodeGpus(held=4, kept=2)).with_room(("n1",), 3)
+            GpuPool(("n1",), NodeGpus(held=4, kept=2)).with_room(("n1",), 3)
 
 
 def no_start(spec: TrialSpec) -> None:
@@ -119,7 +121,7 @@ def no_end(spec: TrialSpec, ended: Ended | None) -> None:
 
 def backend_on(bench: Bench, nodes: tuple[str, ...], slots: int) -> Dispatcher:
     site = Site(slurm=SlurmSite(python=bench.python))
-    allocation = Allocation("4711", nodes)
+    allocation = JobAllocation("4711", nodes)
     return Dispatcher(StepsBackend(bench.run, site, allocation, CAMPAIGN, MODULE, slots=slots))
 
 

@@ -18,9 +18,9 @@ from trialkit import assert_gone, count_from, tell_of_memory
 from hpcscientist.execution.bounds.supervise import (
     BoundedLog,
     Bounds,
-    Ended,
-    Place,
+    CommandEnd,
     Reason,
+    RunPlace,
     supervise,
 )
 from hpcscientist.system.processes import ProcessTree, children
@@ -49,11 +49,11 @@ def run(
     code: str,
     bounds: Bounds | None = None,
     stop: threading.Event | None = None,
-) -> tuple[Ended, str]:
+) -> tuple[CommandEnd, str]:
     log = io.BytesIO()
     ended = supervise(
         [sys.executable, "-c", code],
-        Place(folder, {"PATH": os.environ["PATH"]}),
+        RunPlace(folder, {"PATH": os.environ["PATH"]}),
         bounds or Bounds(deadline_s=600, memory_mb=512, output_mb=8, watched=(folder,)),
         stop or threading.Event(),
         BoundedLog(log),
@@ -350,6 +350,6 @@ def test_limits_inside(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_started_is_an_os_error(tmp_path: Path) -> None:
-    place, bounds = Place(tmp_path, {}), Bounds(1, 64, 1)
+    place, bounds = RunPlace(tmp_path, {}), Bounds(1, 64, 1)
     with pytest.raises(FileNotFoundError):
         supervise(["/no/such"], place, bounds, threading.Event(), BoundedLog(io.BytesIO()))

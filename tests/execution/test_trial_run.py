@@ -24,7 +24,7 @@ from trialkit import (
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
 from hpcscientist.execution.bounds import supervise
-from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
 from hpcscientist.execution.failures import classify
 from hpcscientist.execution.sandbox import running as sandbox
 from hpcscientist.files.hashing import hash_tree
@@ -363,7 +363,7 @@ def test_stopping_reports_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     before = {child.name for child in paths.root.iterdir()}
     run_candidate, seen = sandbox.run_candidate, []
 
-    def watched(*given: Any) -> sandbox.Ran:
+    def watched(*given: Any) -> sandbox.CandidateEnd:
         seen.append(run_candidate(*given))
         return seen[-1]
 
@@ -424,9 +424,9 @@ def test_a_quota_is_believed_where_it_is_and_not_where_it_is_printed(
     assert kind == "disk_full" and "your quota is used up for" in detail
 
 
-def ended(**changes: Any) -> Ended:
+def ended(**changes: Any) -> CommandEnd:
     known: dict[str, Any] = {"exit_code": 0, "signal": None, "reason": Reason.EXITED}
-    return Ended(**(known | {"wall": 1.0, "cpu_s": 1.0, "peak_mb": 1.0} | changes))
+    return CommandEnd(**(known | {"wall": 1.0, "cpu_s": 1.0, "peak_mb": 1.0} | changes))
 
 
 def contained(spec: TrialSpec) -> TrialSpec:

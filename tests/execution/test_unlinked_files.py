@@ -14,9 +14,9 @@ from pid_namespace_kit import supervised_alone
 from hpcscientist.execution.bounds.supervise import (
     BoundedLog,
     Bounds,
-    Ended,
-    Place,
+    CommandEnd,
     Reason,
+    RunPlace,
     supervise,
 )
 from hpcscientist.execution.bounds.watch import tasks_of_all
@@ -28,11 +28,11 @@ MADE = "import mmap, os, sys, threading, time\nhere = os.getcwd()\nMB = b'x' * (
 STORM = pytest.mark.full
 
 
-def run(folder: Path, code: str, **bounds: int) -> Ended:
+def run(folder: Path, code: str, **bounds: int) -> CommandEnd:
     limits = {"memory_mb": 512, "output_mb": 8} | bounds
     return supervise(
         [sys.executable, "-c", MADE + code],
-        Place(folder, {"PATH": os.environ["PATH"]}),
+        RunPlace(folder, {"PATH": os.environ["PATH"]}),
         Bounds(deadline_s=600, watched=(folder,), **limits),
         threading.Event(),
         BoundedLog(io.BytesIO()),
@@ -119,7 +119,7 @@ def test_limits_that_the_kernel_keeps(tmp_path: Path) -> None:
     )
     log = io.BytesIO()
     bounds = Bounds(deadline_s=600, memory_mb=512, output_mb=8, processes=100, open_files=256)
-    place = Place(tmp_path, {})
+    place = RunPlace(tmp_path, {})
     supervise([sys.executable, "-c", code], place, bounds, threading.Event(), BoundedLog(log))
     said = log.getvalue().decode().split("\n")
     assert said[0] == "(256, 256)"

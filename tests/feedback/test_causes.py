@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.causes import NOTHING, Evidence, likely_causes
+from hpcscientist.feedback.causes import NOTHING, IdeaEvidence, likely_causes
 from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
@@ -22,7 +22,7 @@ def finding(by: float, wobble: float = 0.001, metric: MetricSpec = UP) -> Findin
     return findings(BASE, {"x": idea}, metric, Rule(q=0.05))["x"]
 
 
-def causes(found: Finding, evidence: Evidence = NOTHING, metric: MetricSpec = UP) -> str:
+def causes(found: Finding, evidence: IdeaEvidence = NOTHING, metric: MetricSpec = UP) -> str:
     return "; ".join(likely_causes(found, evidence, metric, 0.05))
 
 
@@ -53,7 +53,7 @@ def test_a_decline_of_which_nothing_else_is_known_is_told_by_its_seeds() -> None
     assert spread.comparison.std is not None
     assert spread.comparison.std > 0.01
     assert causes(spread).startswith("it loses 0.01, much the same with each seed")
-    assert "seed" not in causes(finding(-0.1), Evidence(curve="diverged"))
+    assert "seed" not in causes(finding(-0.1), IdeaEvidence(curve="diverged"))
 
 
 def test_an_effect_that_is_clear_alone() -> None:
@@ -64,7 +64,7 @@ def test_an_effect_that_is_clear_alone() -> None:
 
 
 def test_what_was_measured_is_told_and_the_analyst_is_quoted_last() -> None:
-    evidence = Evidence(
+    evidence = IdeaEvidence(
         unchanged=0.9999,
         curve="overfit",
         lacking="dropout is missing",
@@ -91,14 +91,14 @@ def test_what_was_measured_is_told_and_the_analyst_is_quoted_last() -> None:
 @pytest.mark.parametrize("metric", [UP, DOWN])
 def test_from_pilot_to_full(by: float, early: float, told: str, metric: MetricSpec) -> None:
     sign = 1 if metric is UP else -1
-    evidence = Evidence(pilot=0.4 + sign * early, reference_pilot=0.4)
+    evidence = IdeaEvidence(pilot=0.4 + sign * early, reference_pilot=0.4)
     found = causes(finding(sign * by, metric=metric), evidence, metric)
     assert found.startswith(told)
     assert bool(told) == bool(found)
 
 
 def test_improvements_and_the_undecided_have_no_causes() -> None:
-    evidence = Evidence(unchanged=1.0, reading="It works.")
+    evidence = IdeaEvidence(unchanged=1.0, reading="It works.")
     assert causes(finding(0.1), evidence) == ""
     undecided = finding(0.1).model_copy(update={"verdict": None})
     assert causes(undecided, evidence) == ""
@@ -108,7 +108,7 @@ def test_improvements_and_the_undecided_have_no_causes() -> None:
 def test_causes_are_few_and_short_lines(
     by: float, wobble: float, unchanged: float, words: str
 ) -> None:
-    evidence = Evidence(unchanged=unchanged, lacking=words, reading=words, curve="undertrained")
+    evidence = IdeaEvidence(unchanged=unchanged, lacking=words, reading=words, curve="undertrained")
     told = likely_causes(finding(by, wobble), evidence, UP, 0.05)
     assert len(told) <= 4
     assert all("\n" not in cause and len(cause) < 400 for cause in told)

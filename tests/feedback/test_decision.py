@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
 from hpcscientist.config.settings import LoopSettings
-from hpcscientist.feedback.decision import Known, Rule, findings, gain
+from hpcscientist.feedback.decision import KnownOfIdeas, Rule, findings, gain
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -224,12 +224,12 @@ def test_an_idea_behind_one_that_has_not_ended_waits() -> None:
 @pytest.mark.parametrize("rule", [FDR, ONLINE], ids=["batch", "online"])
 def test_an_idea_that_was_looked_at_repeatedly_pays_for_it(rule: Rule) -> None:
     plain = findings(BASE, {"x": weak(0.04)}, UP, rule)["x"]
-    paid = findings(BASE, {"x": weak(0.04)}, UP, rule, Known(factors={"x": 2.5}))["x"]
+    paid = findings(BASE, {"x": weak(0.04)}, UP, rule, KnownOfIdeas(factors={"x": 2.5}))["x"]
     assert plain.p_adjusted is not None
     assert paid.p_adjusted == pytest.approx(min(1.0, 2.5 * plain.p_adjusted))
     assert paid.comparison == plain.comparison
     with pytest.raises(ValueError, match="at least 1"):
-        findings(BASE, {"x": weak(0.04)}, UP, rule, Known(factors={"x": 0.5}))
+        findings(BASE, {"x": weak(0.04)}, UP, rule, KnownOfIdeas(factors={"x": 0.5}))
 
 
 def test_an_idea_that_was_left_early_is_costly_online_if_it_was_better() -> None:
@@ -237,7 +237,9 @@ def test_an_idea_that_was_left_early_is_costly_online_if_it_was_better() -> None
     def last(others: float) -> float:
         ideas = {f"idea-{k:04d}": weak(others) for k in range(1, 11)}
         factors = dict.fromkeys(ideas, 100.0)
-        found = findings(BASE, ideas | {"last": weak(0.04)}, UP, ONLINE, Known(factors))["last"]
+        found = findings(BASE, ideas | {"last": weak(0.04)}, UP, ONLINE, KnownOfIdeas(factors))[
+            "last"
+        ]
         assert found.p_adjusted is not None
         return found.p_adjusted
 
@@ -248,7 +250,7 @@ def test_an_idea_that_was_left_early_is_costly_online_if_it_was_better() -> None
 def test_an_idea_left_early_is_undecided_unless_a_gain_is_ruled_out() -> None:
     metric = UP.model_copy(update={"minimum_effect": 0.01})
     ideas = {"open": weak(0.005), "closed": shifted(0.0), "found": shifted(0.1), "one": {0: 0.6}}
-    found = findings(BASE, ideas, metric, FDR, Known(planned=10))
+    found = findings(BASE, ideas, metric, FDR, KnownOfIdeas(planned=10))
     assert {i: f.verdict for i, f in found.items()} == {
         "open": None,
         "closed": Verdict.MAINTENANCE,
@@ -257,17 +259,19 @@ def test_an_idea_left_early_is_undecided_unless_a_gain_is_ruled_out() -> None:
     }
     assert found["open"].reason == "undecided after 5 of 10 seeds"
     assert found["one"].reason == "too few seeds for a p-value"
-    whole = findings(BASE, ideas, metric, FDR, Known(planned=5))
+    whole = findings(BASE, ideas, metric, FDR, KnownOfIdeas(planned=5))
     assert whole["open"].verdict is Verdict.MAINTENANCE
     down = metric.model_copy(update={"direction": Direction.MINIMIZE})
-    assert findings(BASE, ideas, down, FDR, Known(planned=10))["open"].verdict is None
+    assert findings(BASE, ideas, down, FDR, KnownOfIdeas(planned=10))["open"].verdict is None
 
 
 def test_ideas_left_after_one_seed_count_among_the_others() -> None:
     # The rest were chosen by that seed: as if only they had been tried would be too bold.
     ones = {f"one{i}": {0: 0.4} for i in range(9)}
-    alone = findings(BASE, {"x": weak(0.04)}, UP, FDR, Known(planned=5))["x"].p_adjusted
-    among = findings(BASE, {"x": weak(0.04), **ones}, UP, FDR, Known(planned=5))["x"].p_adjusted
+    alone = findings(BASE, {"x": weak(0.04)}, UP, FDR, KnownOfIdeas(planned=5))["x"].p_adjusted
+    among = findings(BASE, {"x": weak(0.04), **ones}, UP, FDR, KnownOfIdeas(planned=5))[
+        "x"
+    ].p_adjusted
     assert alone is not None
     assert among == pytest.approx(min(1.0, 10 * alone))
 
@@ -275,7 +279,7 @@ def test_ideas_left_after_one_seed_count_among_the_others() -> None:
 @pytest.mark.parametrize("rule", [FDR, ONLINE, Rule(q=0.05, control="two-sided"), POINT])
 def test_an_idea_that_exceeds_a_tolerance_is_no_improvement(rule: Rule) -> None:
     ideas = {"slow": shifted(0.1), "fast": shifted(0.1), "worse": shifted(-0.1)}
-    known = Known(exceeded={"slow": "seconds", "worse": "seconds"})
+    known = KnownOfIdeas(exceeded={"slow": "seconds", "worse": "seconds"})
     found = findings(BASE, ideas, UP, rule, known)
     assert {i: f.verdict for i, f in found.items()} == {
         "slow": Verdict.MAINTENANCE,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.causes import Evidence
+from hpcscientist.feedback.causes import IdeaEvidence
 from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.feedback.summary import CHARACTERS_A_TOKEN, IdeaNote, summarise
 from hpcscientist.records.trial import Direction, MetricSpec
@@ -103,7 +103,7 @@ def test_what_failed_alike_is_told_once_with_an_example() -> None:
 
 
 def test_likely_causes_stand_behind_the_effect() -> None:
-    evidence = Evidence(curve="overfit", lacking="dropout is missing", reading="Too wide.")
+    evidence = IdeaEvidence(curve="overfit", lacking="dropout is missing", reading="Too wide.")
     worse = note("worse", -0.1, evidence=evidence, reason="dropout is missing")
     text = summarise([worse], UP, 10_000).text
     assert "Likely: not all of it was carried out (dropout is missing); its learning" in text

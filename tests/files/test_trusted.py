@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.files import vault
-from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
+from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +49,11 @@ def test_the_campaign_that_came_last_to_a_place_has_it(tmp_path: Path) -> None:
 
 def test_what_was_put_last_is_got_by_this_driver_and_the_next(tmp_path: Path) -> None:
     path = tmp_path / "contents.jsonl"
-    contents = Contents(path)
+    contents = TrustedCopies(path)
     contents.put("ideas/1/code", {"a.py": "x = 'é\u2028'\r\n", "b/c.py": ""})
     contents.put("ideas/1/idea.json", {FILE: "{}"})
     contents.put("ideas/1/code", {"a.py": "y"})
-    for reader in (contents, Contents(path)):
+    for reader in (contents, TrustedCopies(path)):
         assert set(reader.names) == {"ideas/1/code", "ideas/1/idea.json"}
         assert reader.get("ideas/1/code") == {"a.py": "y"}
         assert reader.get("ideas/1/idea.json") == {FILE: "{}"}
@@ -62,10 +62,10 @@ def test_what_was_put_last_is_got_by_this_driver_and_the_next(tmp_path: Path) ->
 
 
 def test_what_cannot_be_copied_has_no_copy(tmp_path: Path) -> None:
-    contents = Contents(tmp_path / "folder" / "contents.jsonl")
+    contents = TrustedCopies(tmp_path / "folder" / "contents.jsonl")
     assert not contents.is_complete
     (tmp_path / "folder").mkdir()
-    contents = Contents(tmp_path / "folder" / "contents.jsonl")
+    contents = TrustedCopies(tmp_path / "folder" / "contents.jsonl")
     contents.put("a", {FILE: "1"})
     shutil.rmtree(tmp_path / "folder")  # as a full disk
     contents.put("a", {FILE: "2"})

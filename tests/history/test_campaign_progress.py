@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.config.extent import Extent
-from hpcscientist.history.state import Frontier, Progress
+from hpcscientist.history.state import Frontier, IdeasProgress
 
 NUMBERS = st.integers(1, 30)
 
@@ -27,7 +27,7 @@ def test_a_frontier_is_a_set_of_numbers(changes: list[tuple[bool, set[int]]]) ->
 
 
 def test_what_was_set_aside_is_open_again_for_the_next_driver() -> None:
-    progress = Progress()
+    progress = IdeasProgress()
     for number in (1, 2, 3):
         progress.idea_proposed(f"idea-{number}", number)
     progress.idea_set_aside("idea-1", 1)
@@ -41,7 +41,7 @@ def test_what_was_set_aside_is_open_again_for_the_next_driver() -> None:
 
 
 def test_results_are_settled_once_their_idea_has_ended() -> None:
-    progress = Progress()
+    progress = IdeasProgress()
     progress.idea_proposed("idea-1", 1)
     progress.trial_settled("idea-1", is_over=False)
     progress.trial_settled("idea-1", is_over=False)

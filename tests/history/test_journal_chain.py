@@ -17,7 +17,7 @@ from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.status import read_state
-from hpcscientist.history.upcasting import Chain, Line, group, text_of
+from hpcscientist.history.upcasting import JournalLine, SignatureChain, group, text_of
 from hpcscientist.records.events import CampaignStarted, Event, NoteTaken
 
 EVENTS: list[Event] = [
@@ -44,9 +44,9 @@ CHANGES: dict[str, Change] = {
 
 def resealed(events: list[Event]) -> list[bytes]:
     """The lines that somebody would write who knows all but the key."""
-    chain = Chain()
+    chain = SignatureChain()
     return [
-        group([text_of(Line(n=number, t=1.0, event=event))], chain)
+        group([text_of(JournalLine(n=number, t=1.0, event=event))], chain)
         for number, event in enumerate(events, 1)
     ]
 

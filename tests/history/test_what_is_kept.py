@@ -11,7 +11,7 @@ from event_kit import idea_proposed, trial_queued
 
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.upcasting import Chain, Line, group, text_of
+from hpcscientist.history.upcasting import JournalLine, SignatureChain, group, text_of
 from hpcscientist.records.events import (
     AttemptWritten,
     Event,
@@ -52,8 +52,8 @@ def events_of(number: int) -> Iterator[Event]:
 
 def journal_of(ideas: int, path: Path) -> Path:
     events = (event for number in range(1, ideas + 1) for event in events_of(number))
-    lines = (Line(n=n, t=1.0, event=event) for n, event in enumerate(events, 1))
-    path.write_bytes(group([text_of(line) for line in lines], Chain()))
+    lines = (JournalLine(n=n, t=1.0, event=event) for n, event in enumerate(events, 1))
+    path.write_bytes(group([text_of(line) for line in lines], SignatureChain()))
     return path
 
 

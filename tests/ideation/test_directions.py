@@ -14,7 +14,7 @@ from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.directions import DirectionFinder, choose, ratings
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.odds import by_field
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.records.base import NumberOdds
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.proposing import BatchTask, ConvergeReply, Direction, Judgement
@@ -159,8 +159,8 @@ async def test_the_prompts_tell_what_is_known() -> None:
 async def test_a_short_context_costs_the_code_before_the_step() -> None:
     model = Scripted({"directions/1": named(*NAMED), "converge/1": judged(d1=(1, 1, 1))})
     context = 4000
-    ask = ideation(model, Window(context, Estimate()))
-    judge = review(model, Window(context, Estimate()))
+    ask = ideation(model, Window(context, TokenEstimate()))
+    judge = review(model, Window(context, TokenEstimate()))
     task = BatchTask(first=a_task(4, references=papers(10)), numbers=(4, 5))
     ways = await DirectionFinder(ask, judge, digits()).find(task)
     assert None not in ways

@@ -10,7 +10,7 @@ from proposing_kit import Scripted, an_idea, digits, review
 
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.feasibility import FeasibilityJudge
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.recipe.packages import imported
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.proposing import FeasibilityVerdict
@@ -125,7 +125,7 @@ async def test_an_endpoint_that_fails_is_no_answer() -> None:
 
 async def test_a_short_context_costs_the_code() -> None:
     model = Scripted({"feasibility/1": FITS})
-    judge = FeasibilityJudge(review(model, Window(3000, Estimate())), digits())
+    judge = FeasibilityJudge(review(model, Window(3000, TokenEstimate())), digits())
     assert (await judge.judge(an_idea())).reason == "Twice as slow."
     assert "[left out for lack of room]" in model.prompt("feasibility/1")
 

@@ -21,7 +21,7 @@ from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import ReplyError
 from hpcscientist.ideation.directions import DirectionFinder
 from hpcscientist.ideation.propose import ModelProposer
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.records.idea import Mode
 from hpcscientist.records.proposing import BatchTask, Direction, ProposalTask, Proposed
 
@@ -170,13 +170,16 @@ async def test_what_tells_least_goes_first() -> None:
         references=papers(10),
         others=tuple(f"other-{n}" for n in range(10)),
     )
-    recipe, counter = digits(), Estimate()
+    recipe, counter = digits(), TokenEstimate()
     whole = Scripted({"propose/1": PROPOSAL})
     await ModelProposer(whole, recipe, 5).propose(task)
     size = counter.count(whole.asked[0].messages)
     seen: list[tuple[int, ...]] = []
     for less in range(0, 1800, 60):
-        model, window = Scripted({"propose/1": PROPOSAL}), Window(size + 4096 - less, Estimate())
+        model, window = (
+            Scripted({"propose/1": PROPOSAL}),
+            Window(size + 4096 - less, TokenEstimate()),
+        )
         await ModelProposer(model, recipe, 5, IDEATION, window).propose(task)
         prompt = model.prompt("propose/1")
         for kept in ("INSTRUCTED", "WAY", "Double the width.", "accuracy 0.93", "def train("):

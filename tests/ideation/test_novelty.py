@@ -12,7 +12,7 @@ from proposing_kit import Scripted, an_idea, review
 
 from hpcscientist.errors import EndpointError, LibraryError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.novelty import NoveltyJudge
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.proposing import NoveltyVerdict
@@ -179,10 +179,12 @@ async def test_a_short_context_costs_abstracts_first() -> None:
     replies = {"novelty/1": said("novel", "x:0")}
     whole, seen = Scripted(replies), []
     await NoveltyJudge(review(whole), Shelf(many)).judge(an_idea(technical_details="DETAILS"))
-    size = Estimate().count(whole.asked[0].messages)
+    size = TokenEstimate().count(whole.asked[0].messages)
     for less in (0, 500, 1500, 2400):
         model = Scripted(replies)
-        judge = NoveltyJudge(review(model, Window(size + 4096 - less, Estimate())), Shelf(many))
+        judge = NoveltyJudge(
+            review(model, Window(size + 4096 - less, TokenEstimate())), Shelf(many)
+        )
         await judge.judge(an_idea(technical_details="DETAILS"))
         prompt = model.prompt("novelty/1")
         assert "Double the width." in prompt

@@ -10,7 +10,7 @@ from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.models.prompting.fitting import TokenEstimate, Window
 from hpcscientist.ports import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.idea import Proposal, idea_id_of, idea_seed
@@ -200,7 +200,7 @@ def long_task(ideas: int) -> ProposalTask:
 
 async def test_a_prompt_is_fitted_by_relevance() -> None:
     recipe, whole = load(shipped_folder() / "digits"), OneReply(REPLY)
-    counter, given = Estimate(), long_task(30)
+    counter, given = TokenEstimate(), long_task(30)
     await ModelProposer(whole, recipe, 5).propose(given)
     full = counter.count(whole.asked[0].messages)
     seen: list[tuple[int, int, int]] = []
@@ -226,7 +226,7 @@ async def test_what_improved_is_told_longest_and_that_some_is_left_out() -> None
     recipe, given = load(shipped_folder() / "digits"), long_task(30)
     whole, model = OneReply(REPLY), OneReply(REPLY)
     await ModelProposer(whole, recipe, 5).propose(given)
-    context = Estimate().count(whole.asked[0].messages) + 4096 - 1000
+    context = TokenEstimate().count(whole.asked[0].messages) + 4096 - 1000
     await ModelProposer(model, recipe, 5, IDEATION, Window(context)).propose(given)
     prompt = model.asked[0].messages[0].content
     assert "idea-0001, T1 [improvement]" in prompt

@@ -9,8 +9,8 @@ from typing import Any
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.importers import registry
-from hpcscientist.importers.draft import Draft, Fate
-from hpcscientist.importers.request import Request
+from hpcscientist.importers.draft import Fate, RecipeDraft
+from hpcscientist.importers.request import ImportRequest
 from hpcscientist.importers.source import open_source
 from hpcscientist.launching.rehearsal import rehearse
 from hpcscientist.recipe.load import load
@@ -56,12 +56,14 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
     return folder
 
 
-def draft_of(kind: str, source: Path, folder: Path = Path("/made/task"), **asked: Any) -> Draft:
-    request = Request(open_source(source), **asked)
+def draft_of(
+    kind: str, source: Path, folder: Path = Path("/made/task"), **asked: Any
+) -> RecipeDraft:
+    request = ImportRequest(open_source(source), **asked)
     return registry.draft_of(registry.format_of(kind), request, folder)
 
 
-def told(draft: Draft, fate: Fate) -> list[str]:
+def told(draft: RecipeDraft, fate: Fate) -> list[str]:
     """Return what a draft says of one fate, without the reasons."""
     return [line.what for line in draft.lines if line.fate is fate]
 

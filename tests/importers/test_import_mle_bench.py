@@ -18,7 +18,7 @@ from import_kit import draft_of, hpcsci, told, write
 from hpcscientist.errors import RecipeError
 from hpcscientist.importers import registry
 from hpcscientist.importers.draft import Fate
-from hpcscientist.importers.request import Request
+from hpcscientist.importers.request import ImportRequest
 from hpcscientist.importers.source import open_source
 
 pytest.importorskip("pandas", reason="graders of MLE-bench take pandas' tables")
@@ -205,7 +205,7 @@ def test_data_that_were_prepared_before_run_nothing_of_the_task(task: Path, tmp_
         },
     )
     write(task, {"prepare.py": "raise SystemExit('the preparation was run')\n"})
-    request = Request(open_source(task), data=again)
+    request = ImportRequest(open_source(task), data=again)
     draft = registry.draft_of(registry.format_of("mle-bench"), request, Path("ponds"))
     assert draft.runs_source is False
     registry.search_labels(draft, request)
@@ -216,7 +216,7 @@ def test_data_that_were_prepared_before_run_nothing_of_the_task(task: Path, tmp_
 def test_without_leave_the_tasks_code_is_not_run(task: Path, given: Path, tmp_path: Path) -> None:
     trap = f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
     write(task, {name: trap + str(TASK[name]) for name in ("prepare.py", "grade.py", "names.py")})
-    request = Request(open_source(task), data=given)
+    request = ImportRequest(open_source(task), data=given)
     draft = registry.draft_of(registry.format_of("mle-bench"), request, Path("ponds"))
     registry.search_labels(draft, request)
     draft.write(tmp_path / "made")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcscientist.judgement.baseline_drift import Rerun, drift, listing
+from hpcscientist.judgement.baseline_drift import BaselineRerun, drift, listing
 from hpcscientist.records.trial import Direction, MetricSpec
 
 METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE, minimum_effect=0.005)
 
 
-def runs(*values: float, node: str = "n1") -> list[Rerun]:
+def runs(*values: float, node: str = "n1") -> list[BaselineRerun]:
     return [
-        Rerun(number=number, value=value, node=f"{node}-{number}")
+        BaselineRerun(number=number, value=value, node=f"{node}-{number}")
         for number, value in enumerate(values)
     ]
 
@@ -35,7 +35,7 @@ def test_the_smallest_difference_is_told_with_both_nodes() -> None:
 
 
 def test_other_predictions_of_the_same_value_are_a_difference() -> None:
-    first, again = (Rerun(number=n, value=0.9, predictions=p) for n, p in enumerate("ab"))
+    first, again = (BaselineRerun(number=n, value=0.9, predictions=p) for n, p in enumerate("ab"))
     assert list(drift([first, again], METRIC, 0.01, 5)) == ["drift unequal"]
     assert drift([first, first.model_copy(update={"number": 1})], METRIC, 0.01, 5) == {}
 
@@ -82,7 +82,7 @@ def test_without_any_spread_every_difference_is_beyond() -> None:
 
 
 def test_a_reference_that_fails_when_run_again_is_told() -> None:
-    late = Rerun(number=1, value=None, node="n7", failure="timeout: ran past 20 s")
+    late = BaselineRerun(number=1, value=None, node="n7", failure="timeout: ran past 20 s")
     found = drift([*runs(0.9), late], METRIC, 0.01, 5)
     assert list(found) == ["drift failed/1"]
     assert "on n7: timeout" in found["drift failed/1"]

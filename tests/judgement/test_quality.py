@@ -11,13 +11,13 @@ from scipy import stats
 
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement.quality import Judged, Quality, measure, quality
+from hpcscientist.judgement.quality import IdeaEnd, Quality, measure, quality
 from hpcscientist.records.events import AttemptReviewed, IdeaEnded
 
 
-def judged(*ideas: tuple[bool, tuple[int, ...]]) -> list[Judged]:
+def judged(*ideas: tuple[bool, tuple[int, ...]]) -> list[IdeaEnd]:
     return [
-        Judged(idea_id=f"idea-{number:04d}", resolved=resolved, marks=marks)
+        IdeaEnd(idea_id=f"idea-{number:04d}", resolved=resolved, marks=marks)
         for number, (resolved, marks) in enumerate(ideas, start=1)
     ]
 
@@ -88,7 +88,7 @@ def test_an_idea_is_resolved_if_it_was_scored_and_is_complete() -> None:
     state.ideas = {idea.idea_id: idea for idea, _, _ in expected}
     state.ideas["idea-0009"] = ended(9, "rejected", 1, review(1, True, 5))  # was never let in
     alike = [
-        Judged(idea_id=idea.idea_id, resolved=resolved, marks=marks)
+        IdeaEnd(idea_id=idea.idea_id, resolved=resolved, marks=marks)
         for idea, resolved, marks in expected
     ]
     assert measure(state) == quality(alike)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from event_kit import driver_started, idea_proposed, trial_queued
 
-from hpcscientist.launching.jobs.controller import Chain, advance, progress, why_stop
+from hpcscientist.launching.jobs.controller import JobChain, advance, progress, why_stop
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,
@@ -15,7 +15,7 @@ from hpcscientist.records.trial import Stage
 
 def walk(*reached: int, max_links: int = 100) -> list[str | None]:
     """What is said of each of the jobs 1, 2, … that find so much progress."""
-    chain, said = Chain(), []
+    chain, said = JobChain(), []
     for number, count in enumerate(reached, 1):
         chain = advance(chain, str(number), count)
         said.append(why_stop(chain, max_links))
@@ -38,7 +38,7 @@ def test_progress_between_forgives_what_was_before() -> None:
 
 
 def test_a_job_that_is_started_again_is_the_same_link() -> None:
-    chain = advance(Chain(), "7", 5)
+    chain = advance(JobChain(), "7", 5)
     assert advance(advance(chain, "7", 5), "7", 5) == chain
 
 

@@ -17,7 +17,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import STALE_S
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.jobs import controller
-from hpcscientist.launching.jobs.controller import FRUITLESS_LINKS, Chain, control
+from hpcscientist.launching.jobs.controller import FRUITLESS_LINKS, JobChain, control
 from hpcscientist.records.events import CampaignEnded, Event
 
 
@@ -55,8 +55,8 @@ class Job:
         """Have something happen when the job waits for another driver's end."""
         self._act = act
 
-    def chain(self) -> Chain:
-        return Chain.model_validate_json(self.paths.chain.read_bytes())
+    def chain(self) -> JobChain:
+        return JobChain.model_validate_json(self.paths.chain.read_bytes())
 
     def record(self, *events: Event) -> None:
         book = Journal(self.paths.journal, lambda event: None)
@@ -110,7 +110,7 @@ def test_told_to_stop_while_it_waits_it_is_continued_and_does_not_count(job: Job
         with pytest.raises(KeyboardInterrupt):
             job.run(str(number))
     assert len(job.queue.waiting()) == 1
-    assert job.chain() == Chain()
+    assert job.chain() == JobChain()
 
 
 def test_another_driver_that_stays_alive_leaves_it_no_continuation(
@@ -122,7 +122,7 @@ def test_another_driver_that_stays_alive_leaves_it_no_continuation(
         job.run()
     assert job.queue.submitted() == 1
     assert job.queue.waiting() == []
-    assert job.chain() == Chain()
+    assert job.chain() == JobChain()
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -11,7 +11,7 @@ from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.jobs import follow
-from hpcscientist.launching.jobs.follow import Follower
+from hpcscientist.launching.jobs.follow import CampaignFollower
 from hpcscientist.models.serving.lease import PlaneNews
 from hpcscientist.models.serving.order import ServingPaths
 
@@ -36,7 +36,7 @@ def test_each_step_of_the_plane_is_told_once(
         elif text is not None:
             state.write_text(text)
 
-    follower = Follower(
+    follower = CampaignFollower(
         RunPaths(tmp_path / "run"), lambda event, now: None, told.append, wait, lambda: now
     )
     with pytest.raises(CampaignError, match="job 7 is gone"):
@@ -107,7 +107,7 @@ def test_a_follower_who_comes_while_models_load_is_told_so(
         if now > 20:
             queue.file.write_text("")
 
-    follower = Follower(
+    follower = CampaignFollower(
         RunPaths(tmp_path / "run"), lambda event, now: None, told.append, wait, lambda: now
     )
     with pytest.raises(CampaignError):

@@ -28,7 +28,7 @@ def python(tmp_path: Path) -> str:
 def test_that_the_engine_is_tried(python: str, tmp_path: Path) -> None:
     """It takes minutes from a slow file system."""
     write_model(tmp_path / "small", num_hidden_layers=2)
-    request = serving.Request(
+    request = serving.ServingRequest(
         paths=ServingPaths(tmp_path / "plane"),
         owner="o",
         folders=(tmp_path / "small",),

@@ -113,7 +113,7 @@ def test_how_many_nodes_leave_room(
     sinfo: str, site: dict[str, object], resources: Resources, most: int | None
 ) -> None:
     assert (
-        launch_plan.most_nodes(launch_plan.parse(sinfo), Site.model_validate(site), resources)
+        launch_plan.most_nodes(launch_plan.parse_sinfo(sinfo), Site.model_validate(site), resources)
         == most
     )
 
@@ -134,20 +134,20 @@ class TestAtLaunch:
     def test_a_job_that_takes_all_nodes_is_refused(self, nodes: int, fix: str, says: Path) -> None:
         says.write_text(rows(FOUR, cpus=1))
         with pytest.raises(UsageError, match=fix):
-            launch_plan.require(Slurm(), Site(), ONE_CPU, nodes)
+            launch_plan.require_room(Slurm(), Site(), ONE_CPU, nodes)
 
     def test_on_one_node_another_way_is_named(self, says: Path) -> None:
         says.write_text(rows("n1", cpus=1))
         with pytest.raises(UsageError, match="leave --nodes out"):
-            launch_plan.require(Slurm(), Site(), ONE_CPU, 1)
+            launch_plan.require_room(Slurm(), Site(), ONE_CPU, 1)
 
     def test_a_job_that_leaves_one_is_not(self, says: Path) -> None:
         says.write_text(rows(FOUR, cpus=1))
-        launch_plan.require(Slurm(), Site(), ONE_CPU, 3)
+        launch_plan.require_room(Slurm(), Site(), ONE_CPU, 3)
 
     def test_where_slurm_does_not_say_nothing_is_refused(self, says: Path) -> None:
         assert not says.exists()
-        launch_plan.require(Slurm(), Site(), ONE_CPU, 4)
+        launch_plan.require_room(Slurm(), Site(), ONE_CPU, 4)
 
     def launched(self, folder: Path, **given: object) -> LaunchPlan:
         (folder / "i.sif").write_text("")

@@ -9,11 +9,11 @@ import pytest
 from checkpoint_kit import write_json, write_model
 
 from hpcscientist.cli.main import run
-from hpcscientist.models.serving.checking.interpreter import Engine
+from hpcscientist.models.serving.checking.interpreter import ServingEngine
 
 LAUNCH = ["launch", "--recipe", "digits", "--ideas", "2", "--backend", "local"]
 LAUNCH += ["--run-dir", "run", "--allow-unsandboxed"]
-KNOWS = Engine(python="python", vllm="0.1", ray="2.1", known=True, writes=True)
+KNOWS = ServingEngine(python="python", vllm="0.1", ray="2.1", known=True, writes=True)
 UNHEARD = {"architectures": ["NewForCausalLM"], "text_config": {"depth": 2}}
 
 
@@ -79,7 +79,7 @@ def test_a_layout_that_this_machine_cannot_have(
 
 def test_what_the_engine_does_not_know(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_model(folder / "small", num_hidden_layers=2, architectures=["NoSuchForCausalLM"])
-    knows = Engine(python="python", vllm="0.1", ray="2.1")
+    knows = ServingEngine(python="python", vllm="0.1", ray="2.1")
     says = engine(folder, f"echo '{knows.model_dump_json()}'")
     assert "vLLM 0.1 does not know NoSuchForCausalLM" in refused(says, capsys)
 

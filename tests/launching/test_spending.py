@@ -13,7 +13,7 @@ from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.status import status
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.launching.costs.spending import (
@@ -39,8 +39,8 @@ from hpcscientist.records.trial import IdeaFailed, IdeaFailure, TrialReport, Usa
 NOTHING = Counted(findings=0, improvements=0)
 
 
-def lines(*events: tuple[float, Event]) -> list[Line]:
-    return [Line(n=n, t=t, event=event) for n, (t, event) in enumerate(events, 1)]
+def lines(*events: tuple[float, Event]) -> list[JournalLine]:
+    return [JournalLine(n=n, t=t, event=event) for n, (t, event) in enumerate(events, 1)]
 
 
 def plane(time: float, generation: int = 1, nodes: int = 2, gpus: int = 8) -> PlaneStarted:

@@ -10,7 +10,7 @@ import pytest
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.files import vault
-from hpcscientist.models.chat import Call, Chat
+from hpcscientist.models.chat import Chat, ChatLine
 from hpcscientist.records.model_calls import Message
 
 
@@ -23,8 +23,8 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "digits-1"
 
 
-def a_call(key: str) -> Call:
-    return Call(
+def a_call(key: str) -> ChatLine:
+    return ChatLine(
         key=key,
         stage="propose",
         ordinal=1,

@@ -28,7 +28,7 @@ from tenacity import Future, RetryCallState
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.endpoint.retry import Backoff, Transient, retry_after_s
+from hpcscientist.models.endpoint.retry import RetryBackoff, Transient, retry_after_s
 from hpcscientist.records.model_calls import Message, ModelRequest
 
 KEY = "sk-secret-123"
@@ -722,7 +722,7 @@ def waits(settings: ClientSettings, retry_after: float | None) -> list[float]:
         state.attempt_number = number
         state.outcome = Future(number)
         state.outcome.set_exception(Transient("x", retry_after))
-        found.append(Backoff(settings)(state))
+        found.append(RetryBackoff(settings)(state))
     return found
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
-from hpcscientist.models.prompting.fitting import LEAST_ANSWER, Part, Prompt, Window
+from hpcscientist.models.prompting.fitting import LEAST_ANSWER, Prompt, PromptPart, Window
 from hpcscientist.records.model_calls import Message, ModelReply
 
 
@@ -32,8 +32,8 @@ class Letters:
 def prompt_of(sizes: Sequence[Sequence[int]], fixed_size: int) -> Prompt:
     """A prompt of several lists, the least relevant first; entries have these sizes."""
 
-    def part(letter: str, own: Sequence[int]) -> Part:
-        return Part(letter, len(own), lambda step: "".join(letter * n for n in own[step:]))
+    def part(letter: str, own: Sequence[int]) -> PromptPart:
+        return PromptPart(letter, len(own), lambda step: "".join(letter * n for n in own[step:]))
 
     parts = [part(chr(97 + i), own) for i, own in enumerate(sizes)]
 

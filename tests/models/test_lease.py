@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import hpcscientist
-from hpcscientist.models.serving.checking.interpreter import Image
+from hpcscientist.models.serving.checking.interpreter import EngineImage
 from hpcscientist.models.serving.lease import Beat, Lease
 from hpcscientist.models.serving.nodes import leftovers
 from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths, port_block
@@ -103,7 +103,7 @@ def test_container_of_a_killed_driver_ends_too(
     """With this environment's libraries, in an image of the same Python."""
     if shutil.which("apptainer") is None or "HPCSCI_TEST_IMAGE" not in os.environ:
         pytest.skip("NOT TESTED: containers, for lack of apptainer or of HPCSCI_TEST_IMAGE")
-    image = Image(os.environ["HPCSCI_TEST_IMAGE"])
+    image = EngineImage(os.environ["HPCSCI_TEST_IMAGE"])
     ask = "import sys; print(sys.version_info[:2])"
     command = [*image.prefix(), "python3", "-c", ask]
     own = subprocess.run(command, capture_output=True, text=True, check=True)

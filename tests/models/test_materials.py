@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from hpcscientist.models.prompting.fitting import (
     GONE,
-    Part,
     Prompt,
+    PromptPart,
     entries,
     fixed,
     from_the_end,
@@ -20,7 +20,7 @@ from hpcscientist.models.prompting.fitting import (
 from hpcscientist.records.model_calls import Message
 
 
-def forms(part: Part) -> list[object]:
+def forms(part: PromptPart) -> list[object]:
     return [part.at(step) for step in range(part.steps + 1)]
 
 
@@ -77,7 +77,7 @@ def test_an_earlier_reply_gets_ever_shorter(text: str) -> None:
 def test_parts_go_in_order_and_the_template_is_told() -> None:
     prompt = of_template(
         "rejected",
-        (entries("first", "ab"), Part("problem", 2, lambda step: "xyz"[step:])),
+        (entries("first", "ab"), PromptPart("problem", 2, lambda step: "xyz"[step:])),
     )
     assert prompt.levels == 4
     shown = [prompt.at(level)[0].content.splitlines()[2] for level in range(5)]

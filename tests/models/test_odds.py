@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.odds import Token, by_field, of_numbers
+from hpcscientist.models.odds import TokenOdds, by_field, of_numbers
 from hpcscientist.records.base import NumberOdds
 
 Odds = Mapping[int, float]
 TEXT = '{"topic": 8, "attributes": 10, "reason": "8 of 10"}'
 
 
-def token(piece: str, **likely: float) -> Token:
+def token(piece: str, **likely: float) -> TokenOdds:
     told = {name.encode(): odds for name, odds in likely.items()}
-    return Token(piece.encode(), told or {piece.encode(): 1.0})
+    return TokenOdds(piece.encode(), told or {piece.encode(): 1.0})
 
 
-def of(*pieces: str | tuple[str, dict[str, float]]) -> list[Token]:
+def of(*pieces: str | tuple[str, dict[str, float]]) -> list[TokenOdds]:
     return [token(p) if isinstance(p, str) else token(p[0], **p[1]) for p in pieces]
 
 
@@ -118,7 +118,7 @@ def test_what_follows_the_last_number_may_be_spelled_otherwise() -> None:
         of('{"a": ', ("8", {"8.5": 1.0, "08": 1.0}), "}"),
     ],
 )
-def test_without_odds_there_is_no_expectation(tokens: list[Token]) -> None:
+def test_without_odds_there_is_no_expectation(tokens: list[TokenOdds]) -> None:
     assert of_numbers('{"a": 8}', tokens, 10) == ()
 
 
@@ -146,7 +146,7 @@ def spelled(draw: st.DrawFn) -> tuple[Any, ...]:
     """A reply, in tokens of a tokenizer drawn at random, and the odds that its model had."""
     whole_ten, blank_joins = draw(st.booleans()), draw(st.booleans())
     fields = draw(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True))
-    tokens, sampled, odds = list[Token](), dict[str, int](), dict[str, dict[int, float]]()
+    tokens, sampled, odds = list[TokenOdds](), dict[str, int](), dict[str, dict[int, float]]()
     lead = draw(st.sampled_from(["", '<think>{"a": 3} or 10?</think>', "Well: "]))
     tokens += [token(c) for c in lead]
     text, opening = "", "{"
@@ -165,7 +165,7 @@ def spelled(draw: st.DrawFn) -> tuple[Any, ...]:
     return text + "}", tokens, sampled, odds, whole_ten
 
 
-def _number(odds: Odds, sampled: int, blank: str, whole_ten: bool) -> list[Token]:
+def _number(odds: Odds, sampled: int, blank: str, whole_ten: bool) -> list[TokenOdds]:
     first = dict[str, float]()
     for value, share in odds.items():
         piece = blank + (str(value) if whole_ten else str(value)[0])
@@ -175,7 +175,7 @@ def _number(odds: Odds, sampled: int, blank: str, whole_ten: bool) -> list[Token
         both = first[f"{blank}1"]
         after = {"0": odds.get(10, 0.0) / both, ", ": odds.get(1, 0.0) / both}
         # What follows a one is another token's place; only its probability is looked at.
-        number += [token("0", **after)] if sampled == 10 else [Token(b"", _bytes(after))]
+        number += [token("0", **after)] if sampled == 10 else [TokenOdds(b"", _bytes(after))]
     return number
 
 
@@ -202,8 +202,8 @@ def test_the_expectation_is_the_model_s_own_whatever_its_tokens(reply: Any) -> N
 
 @given(st.text(max_size=80), st.lists(st.tuples(st.binary(max_size=4), st.floats(0, 1))))
 def test_no_text_and_no_tokens_raise(text: str, pieces: list[tuple[bytes, float]]) -> None:
-    tokens = [Token(piece, {piece: odds}) for piece, odds in pieces]
-    tokens += [Token(c.encode(), {c.encode(): 1.0}) for c in text if c.isascii()]
+    tokens = [TokenOdds(piece, {piece: odds}) for piece, odds in pieces]
+    tokens += [TokenOdds(c.encode(), {c.encode(): 1.0}) for c in text if c.isascii()]
     for number in of_numbers(text, tokens, 10):
         assert 1 <= number.mean <= 10
 

@@ -9,7 +9,7 @@ import pytest
 
 import hpcscientist
 from hpcscientist.authoring.edits.forms import Offer
-from hpcscientist.authoring.edits.units import Unit
+from hpcscientist.authoring.edits.units import EditUnit
 from hpcscientist.models.prompting.prompts import fence, render
 from hpcscientist.papers.writing.advice import ABSTRACT_ADVICE
 from hpcscientist.papers.writing.drafts import FigureOffer
@@ -226,7 +226,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
     },
     "unit": {
         "idea_fields": FIELDS,
-        "unit": Unit("experiment.py", "WIDTH", 1, 1),
+        "unit": EditUnit("experiment.py", "WIDTH", 1, 1),
         "code": "WIDTH = 32",
         "written": "WIDTH = x",
         "names": ("WIDTH", "np"),
@@ -236,7 +236,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
     },
     "part": {
         "idea_fields": FIELDS,
-        "unit": Unit("experiment.py", "WIDTH", 1, 1),
+        "unit": EditUnit("experiment.py", "WIDTH", 1, 1),
         "change": "64 in place of 32.",
         "failure": "NameError: name 'widht' is not defined",
         "code": "WIDTH = 32",

@@ -14,7 +14,7 @@ from misbehaving_endpoint import completion
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.endpoint.exchange import Exchange
+from hpcscientist.models.endpoint.exchange import EndpointExchange
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.order import Address, Endpoint, ServingPaths
 from hpcscientist.models.serving.replicas import Replicas, open_served
@@ -75,14 +75,14 @@ class Keeping:
 
 
 def asking(*urls: str, settings: ClientSettings = SETTINGS) -> OpenAIModel:
-    exchange = Exchange(urls[0], settings, None, replicas=lambda: urls)
+    exchange = EndpointExchange(urls[0], settings, None, replicas=lambda: urls)
     return OpenAIModel(urls[0], "tiny", settings, exchange=exchange)
 
 
 async def test_connections_are_kept_and_checked_once_each() -> None:
     server, checked = Keeping(), list[str]()
     async with server.listening() as url:
-        exchange = Exchange(url, SETTINGS, None, before_each=checked.append)
+        exchange = EndpointExchange(url, SETTINGS, None, before_each=checked.append)
         model = OpenAIModel(url, "tiny", SETTINGS, exchange=exchange)
         for _ in range(3):
             await asyncio.gather(*(model.complete(REQUEST) for _ in range(4)))

@@ -14,7 +14,7 @@ from misbehaving_endpoint import Endpoint, answer, completion, error
 from hpcscientist.config.settings import REVIEW, ClientSettings
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.prompting.fitting import fixed
-from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.models.role_client import CallPurpose, RoleClient
 from hpcscientist.records.literature import RankReply
 from hpcscientist.records.model_calls import Message
 from hpcscientist.records.proposing import FeasibilityReply
@@ -72,7 +72,7 @@ async def model(endpoint: Endpoint) -> AsyncIterator[OpenAIModel]:
 
 async def rank(model: Any, ordinal: int = 1) -> RankReply:
     client = RoleClient(model, "review", REVIEW)
-    return await client.ask(Call("survey", 0, "rank", ordinal), RankReply, ASKED)
+    return await client.ask(CallPurpose("survey", 0, "rank", ordinal), RankReply, ASKED)
 
 
 async def test_probabilities_are_asked_for_with_scores_and_with_nothing_else(
@@ -86,7 +86,7 @@ async def test_probabilities_are_asked_for_with_scores_and_with_nothing_else(
     fits = {"seconds": 1, "memory_mb": 1, "fits": True, "reason": "r"}
     endpoint.script = [answer(completion(json.dumps(fits)))]
     await RoleClient(model, "review", REVIEW).ask(
-        Call("idea-0001", 1, "feasibility"), FeasibilityReply, ASKED
+        CallPurpose("idea-0001", 1, "feasibility"), FeasibilityReply, ASKED
     )
     bodies = [seen.body for seen in endpoint.posts]
     assert [(b.get("logprobs"), b.get("top_logprobs")) for b in bodies] == [(True, 20), (None,) * 2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving.checking.interpreter import Image, seen
+from hpcscientist.models.serving.checking.interpreter import EngineImage, model_folders
 
 
 def test_container_gets_what_says_which_gpus_are_ours(
@@ -23,7 +23,7 @@ def test_container_gets_what_says_which_gpus_are_ours(
     (commands / "apptainer").chmod(0o755)
     disk = tmp_path / "disk-7"
     disk.mkdir()
-    command = Image("/i.sif", nvidia=True, scratch=f"{tmp_path}/disk-$SLURM_JOB_ID").prefix()
+    command = EngineImage("/i.sif", nvidia=True, scratch=f"{tmp_path}/disk-$SLURM_JOB_ID").prefix()
     given = {
         "PATH": f"{commands}:/usr/bin:/bin",
         "CUDA_VISIBLE_DEVICES": "1,3",
@@ -44,13 +44,13 @@ def test_container_gets_what_says_which_gpus_are_ours(
 
 
 def test_no_command_is_taken_from_a_folder_s_name() -> None:
-    shell = " ".join(Image("/i.sif", scratch="/x$(touch /tmp/no)").prefix())
+    shell = " ".join(EngineImage("/i.sif", scratch="/x$(touch /tmp/no)").prefix())
     assert "touch" not in shell
 
 
 def test_folders_that_cannot_be_bound_are_refused() -> None:
     with pytest.raises(ServingError, match="without colon and comma"):
-        Image("/i.sif").prefix([Path("/a:b")])
+        EngineImage("/i.sif").prefix([Path("/a:b")])
 
 
 def test_files_of_a_hub_s_cache_are_seen_where_they_lie(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_files_of_a_hub_s_cache_are_seen_where_they_lie(tmp_path: Path) -> None:
     snapshot.mkdir(parents=True)
     (blobs / "abc").touch()
     (snapshot / "config.json").symlink_to(blobs / "abc")
-    assert seen(snapshot) == [snapshot, blobs]
-    assert seen(blobs) == [blobs]
+    assert model_folders(snapshot) == [snapshot, blobs]
+    assert model_folders(blobs) == [blobs]
 
 
 @pytest.mark.apptainer
@@ -72,7 +72,7 @@ def test_real_container_sees_variables_and_folders(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3")
     monkeypatch.setenv("OTHER", "x")
     (tmp_path / "there").touch()
-    command = Image(os.environ["HPCSCI_TEST_IMAGE"]).prefix([tmp_path])
+    command = EngineImage(os.environ["HPCSCI_TEST_IMAGE"]).prefix([tmp_path])
     done = subprocess.run(
         [*command, "sh", "-c", 'echo "$CUDA_VISIBLE_DEVICES,$OTHER"; ls "$0"', tmp_path],
         capture_output=True,

@@ -20,7 +20,7 @@ from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
 from hpcscientist.models.serving import secrets
-from hpcscientist.models.serving.fitting.drafting import Allocation, draft, names_of
+from hpcscientist.models.serving.fitting.drafting import PlaneAllocation, draft, names_of
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
 from hpcscientist.models.serving.nodes import caches, leftovers, node, offline
 from hpcscientist.models.serving.nodes.offline import KEY_FILE, Gate
@@ -149,7 +149,7 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def order_of(folder: Path, layout: Layout, nodes: int, cores: int) -> Order:
     return draft(
         *(folder, "owner", {folder / "m": layout}),
-        Allocation(nodes=tuple(f"n{i}" for i in range(nodes)), address="127.0.0.1", number=1),
+        PlaneAllocation(nodes=tuple(f"n{i}" for i in range(nodes)), address="127.0.0.1", number=1),
         Machine(nodes=nodes, gpus=0, gpu_memory_mb=0, cpus=cores, memory_mb=0),
         *(ServingSettings(), Site()),
     )
@@ -204,7 +204,7 @@ def test_who_needs_most_of_a_node_comes_first(tmp_path: Path) -> None:
     big = Layout(replicas=1, tensor_parallel=4, gpus_per_replica=4, **common)
     order = draft(
         *(tmp_path, "owner", {tmp_path / "small": small, tmp_path / "big": big}),
-        Allocation(nodes=("n0", "n1"), address="127.0.0.1", number=1),
+        PlaneAllocation(nodes=("n0", "n1"), address="127.0.0.1", number=1),
         Machine(nodes=2, gpus=4, gpu_memory_mb=80_000, cpus=64, memory_mb=500_000),
         *(ServingSettings(), Site()),
     )

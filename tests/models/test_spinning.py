@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from hpcscientist.config.settings import ServingSettings
-from hpcscientist.models.serving.fitting.drafting import Allocation, draft
+from hpcscientist.models.serving.fitting.drafting import PlaneAllocation, draft
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
 from hpcscientist.models.serving.nodes import caches, spinning
 from hpcscientist.records.site import Site
@@ -74,7 +74,7 @@ def test_engines_on_gpus_go_on_looking(tmp_path: Path, gpus: int, *, told: bool)
     )
     order = draft(
         *(tmp_path, "owner", {tmp_path / "m": layout}),
-        Allocation(nodes=("n1",), address="127.0.0.1", number=1),
+        PlaneAllocation(nodes=("n1",), address="127.0.0.1", number=1),
         Machine(nodes=1, gpus=gpus, gpu_memory_mb=80_000, cpus=4, memory_mb=0),
         *(ServingSettings(), Site()),
     )

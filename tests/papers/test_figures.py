@@ -14,7 +14,7 @@ from typesetting_kit import FOREST
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.state import CampaignState
 from hpcscientist.papers.figures import data, draw
-from hpcscientist.papers.figures.data import Campaign, Table
+from hpcscientist.papers.figures.data import FigureData, FigureTable
 from hpcscientist.papers.figures.drawn import CAPTIONS
 from hpcscientist.papers.walls.numerals import typed_numbers
 from hpcscientist.records.manuscript import parse_line
@@ -25,7 +25,7 @@ pymupdf = pytest.importorskip("pymupdf")
 
 TABLES = (
     FOREST,
-    Table(
+    FigureTable(
         "search-confirmed",
         "",
         (
@@ -44,7 +44,7 @@ TABLES = (
         ),
         {"metric": "accuracy", "noise_band": 0.015},
     ),
-    Table(
+    FigureTable(
         "learning-curves",
         "",
         ("idea", "seed", "series", "step", "value"),
@@ -55,7 +55,7 @@ TABLES = (
             for step in range(1, 6)
         ),
     ),
-    Table(
+    FigureTable(
         "ablations",
         "",
         ("idea", "attempt", "kind", "title", "delta", "ci_low", "ci_high", "n"),
@@ -65,7 +65,7 @@ TABLES = (
         ),
         {"metric": "accuracy", "split": "validation"},
     ),
-    Table(
+    FigureTable(
         "attempts",
         "",
         ("idea", "attempt", "parent", "kind", "outcome", "final"),
@@ -80,7 +80,7 @@ TABLES = (
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.id)
-def test_a_figure_is_vectors_whose_words_can_be_read(table: Table, tmp_path: Path) -> None:
+def test_a_figure_is_vectors_whose_words_can_be_read(table: FigureTable, tmp_path: Path) -> None:
     found = draw.draw(table, 5.5)
     (tmp_path / "figure.pdf").write_bytes(found["pdf"])
     with pymupdf.open(tmp_path / "figure.pdf") as opened:
@@ -128,7 +128,7 @@ def test_captions_of_our_own_type_no_number(name: str) -> None:
 
 def test_the_noise_band_is_that_of_four_means() -> None:
     scores = Scores({("baseline", 1): {1: 0.9, 2: 0.92, 3: 0.94}}, 0)
-    campaign = Campaign(
+    campaign = FigureData(
         RunPaths(Path("nowhere")), CampaignState(), (), Overview(scores, scores, 0), "accuracy", 0.0
     )
     # SD 0.02, t(0.975, 2) = 4.3027: 4.3027 * sqrt(4 * 0.0004 / 3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.doctor import examine
-from hpcscientist.doctor.check import State
+from hpcscientist.doctor.check import CheckState
 from hpcscientist.papers.typesetting import engine
 
 
@@ -28,9 +28,9 @@ def tex(folder: Path, *files: str) -> None:
 
 def test_without_tex_its_base_is_lacking(found: Path) -> None:
     assert engine.lacking() == ["texlive-latex-base"]
-    assert engine.INSTALL in engine.statement()
-    assert examine.check().state is State.WARNING
-    assert engine.INSTALL in examine.check().mend
+    assert engine.INSTALL in engine.missing_statement()
+    assert examine.check_papers().state is CheckState.WARNING
+    assert engine.INSTALL in examine.check_papers().mend
 
 
 def test_packages_are_named_by_the_files_that_are_not_there(found: Path) -> None:
@@ -42,11 +42,15 @@ def test_with_all_of_it_nothing_is_said(found: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("pymupdf")
     tex(found, *engine.NEEDED)
-    assert (engine.lacking(), engine.missing(), engine.statement()) == ([], (), "")
-    assert examine.check().state is State.OK
+    assert (engine.lacking(), engine.missing_for_papers(), engine.missing_statement()) == (
+        [],
+        (),
+        "",
+    )
+    assert examine.check_papers().state is CheckState.OK
 
 
 def test_what_python_lacks_is_named_too(found: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tex(found, *engine.NEEDED)
     monkeypatch.setattr(engine, "_PACKAGES", {"no_such_package": "what it does"})
-    assert engine.missing() == (f"what it does ({engine.EXTRA})",)
+    assert engine.missing_for_papers() == (f"what it does ({engine.EXTRA})",)

@@ -36,7 +36,7 @@ from hpcscientist.records.manuscript import (
 
 pytestmark = pytest.mark.tex
 
-QUICK = engine.Limits(seconds=6, memory_mb=512, output_mb=8)
+QUICK = engine.EngineLimits(seconds=6, memory_mb=512, output_mb=8)
 
 
 @pytest.fixture(autouse=True)

@@ -47,7 +47,7 @@ def tex() -> None:
     need_tex()
 
 
-def read(folder: Path, body: str) -> pdf.Reading:
+def read(folder: Path, body: str) -> pdf.PdfReading:
     of = document(folder)
     done = typeset(folder, of, body)
     assert done.pdf is not None, done.log[-2000:]

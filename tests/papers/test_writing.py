@@ -30,11 +30,11 @@ from writing_kit import (
 from hpcscientist.errors import EndpointError, ReplyError
 from hpcscientist.files.rundir import PaperPaths
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.fitting import Estimate
+from hpcscientist.models.prompting.fitting import TokenEstimate
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.papers.writing import drafts
 from hpcscientist.papers.writing.brief import MOST, facts_for
-from hpcscientist.papers.writing.evidence import Evidence, sentences_of
+from hpcscientist.papers.writing.evidence import FoundPapers, sentences_of
 from hpcscientist.records.facts import Statistic
 from hpcscientist.records.manuscript import (
     Defect,
@@ -251,7 +251,7 @@ def test_without_papers_nothing_is_cited(library: Shelf) -> None:
 
 
 def test_a_key_that_nobody_knows_stays_for_the_walls() -> None:
-    evidence = Evidence(Shelf())
+    evidence = FoundPapers(Shelf())
     evidence.offer(["title:aa"], "velocity")
     line = parse_line("As said [@nobody1999; @sutskever2013]. And [@title:aa].")
     found, cited = evidence.resolved(line)
@@ -260,7 +260,7 @@ def test_a_key_that_nobody_knows_stays_for_the_walls() -> None:
 
 
 def test_a_writer_is_shown_its_own_keys() -> None:
-    evidence = Evidence(Shelf())
+    evidence = FoundPapers(Shelf())
     evidence.offer(["title:aa", "doi:10.1/x"], "velocity")
     text = "Both gather [@sutskever2013#2; @krogh1991#1]. So it is."
     draft = drafts.read(advice("related-work"), _reply(text), evidence, {})
@@ -429,7 +429,7 @@ def test_a_small_context_is_respected() -> None:
     script, context = Script(), 4096
     written(script, brief=long, context=context)
     for request in script.asked:
-        assert Estimate().count(request.messages) + 512 <= context
+        assert TokenEstimate().count(request.messages) + 512 <= context
 
 
 HOSTILE = st.sampled_from(

@@ -10,17 +10,17 @@ import pytest
 
 from hpcscientist.papers import venue
 from hpcscientist.papers.figures import draw
-from hpcscientist.papers.figures.data import Table
+from hpcscientist.papers.figures.data import FigureTable
 from hpcscientist.papers.typesetting import engine, latex
 from hpcscientist.papers.typesetting.bibliography import entries
 from hpcscientist.papers.typesetting.document import (
     Appendix,
-    Document,
     Drawn,
+    PaperDocument,
     TracedNumber,
     numbers_of,
 )
-from hpcscientist.papers.typesetting.engine import missing
+from hpcscientist.papers.typesetting.engine import missing_for_papers
 from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import (
     FigureUse,
@@ -58,7 +58,7 @@ PAPERS = (
         origin="refs.bib:2",
     ),
 )
-FOREST = Table(
+FOREST = FigureTable(
     "effects",
     "effect of each scored idea on accuracy",
     ("idea", "title", "delta", "ci_low", "ci_high", "n", "outcome", "in_paper"),
@@ -99,7 +99,9 @@ def manuscript(text: str = TEXT, results: str = RESULTS, title: str = "Momentum"
     )
 
 
-def document(folder: Path, made: Manuscript | None = None, name: str = venue.DEFAULT) -> Document:
+def document(
+    folder: Path, made: Manuscript | None = None, name: str = venue.DEFAULT
+) -> PaperDocument:
     """The document of a manuscript; its figure is drawn into `folder/figures`."""
     made = made or manuscript()
     numbers = {
@@ -111,7 +113,7 @@ def document(folder: Path, made: Manuscript | None = None, name: str = venue.DEF
         (("The trials again", "hpcsci reproduce DIR --idea idea-0001"),),
         (("Recipe, hash", "0123456789abcdef" * 4),),
     )
-    return Document(
+    return PaperDocument(
         manuscript=made,
         venue=venue.load(name, folder),
         numbers=numbers,
@@ -141,7 +143,7 @@ def _forest() -> dict[str, bytes]:
     return draw.draw(FOREST, 5.5)
 
 
-def lay_out(folder: Path, of: Document) -> Path:
+def lay_out(folder: Path, of: PaperDocument) -> Path:
     """Write the LaTeX of a document, whose figures lie in the same folder."""
     for name, text in latex.sources(of).items():
         (folder / name).write_text(text)
@@ -149,7 +151,7 @@ def lay_out(folder: Path, of: Document) -> Path:
 
 
 def typeset(
-    folder: Path, of: Document, body: str = "", limits: engine.Limits | None = None
+    folder: Path, of: PaperDocument, body: str = "", limits: engine.EngineLimits | None = None
 ) -> engine.Typeset:
     """Typeset a document; `body` is raw LaTeX that is put at the end of its text."""
     lay_out(folder, of)
@@ -160,5 +162,5 @@ def typeset(
 
 def need_tex() -> None:
     """Skip, loudly, where TeX or what reads a PDF is lacking."""
-    if lacking := missing():
+    if lacking := missing_for_papers():
         pytest.skip(f"NOT TESTED, papers by a real TeX: lacking are {'; '.join(lacking)}")

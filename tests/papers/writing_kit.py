@@ -11,9 +11,9 @@ from typing import Any
 from hpcscientist.config.settings import PapersSettings, RoleSettings
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.papers.writing.advice import ABSTRACT_ADVICE, SectionAdvice, advice_on
-from hpcscientist.papers.writing.brief import Brief
+from hpcscientist.papers.writing.brief import PaperBrief
 from hpcscientist.papers.writing.drafts import FigureOffer
-from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
+from hpcscientist.papers.writing.writer import Build, Check, Writer, WrittenManuscript
 from hpcscientist.ports import Model
 from hpcscientist.records.facts import (
     Fact,
@@ -132,7 +132,7 @@ class Shelf:
         return ()
 
 
-BRIEF = Brief(
+BRIEF = PaperBrief(
     subject=IDEA, number=1, scope=PaperScope(campaign_id=SHEET.campaign_id, ideas=(IDEA,)),
     title="Momentum", topic="Tell digits apart.", fields=(("Method", "A velocity."),),
     query="Momentum. A velocity.", papers=("title:aa",),
@@ -258,7 +258,7 @@ def writer(
     build: Build | None = None,
     *,
     library: Any = None,
-    brief: Brief = BRIEF,
+    brief: PaperBrief = BRIEF,
     told: list[str] | None = None,
     context: int = 0,
     **settings: Any,
@@ -281,6 +281,8 @@ def writer(
     )
 
 
-def written(model: Model, check: Check = walls, build: Build | None = None, **more: Any) -> Written:
+def written(
+    model: Model, check: Check = walls, build: Build | None = None, **more: Any
+) -> WrittenManuscript:
     """Have a model write the small campaign's paper."""
     return asyncio.run(writer(model, check, build, **more).write())

@@ -28,7 +28,7 @@ from hpcscientist.records.trial import (
 )
 from hpcscientist.reproduction import claim_integrity, rerun
 from hpcscientist.reproduction.claim_integrity import examine
-from hpcscientist.reproduction.environment import Wanted, config_here
+from hpcscientist.reproduction.environment import RerunOptions, config_here
 from hpcscientist.reproduction.judge import Said, judge
 from hpcscientist.reproduction.reproduce import said_by
 
@@ -176,24 +176,24 @@ def test_the_same_predictions_with_another_score_do_not_hold(claim: Claim) -> No
 
 def test_two_reruns_do_not_fill_one_folder(claim: Claim, tmp_path: Path) -> None:
     campaign = RunPaths(tmp_path / "run")
-    first = rerun.choose(campaign, claim, None)
-    second = rerun.choose(campaign, claim, None)
+    first = rerun.choose_folder(campaign, claim, None)
+    second = rerun.choose_folder(campaign, claim, None)
     assert (first.root.name, second.root.name) == ("idea-0001-1", "idea-0001-2")
     with (
-        rerun.held(first),
+        rerun.locked(first),
         pytest.raises(CampaignBusy, match="another --out"),
-        rerun.held(first),
+        rerun.locked(first),
     ):
         pass
-    assert rerun.choose(campaign, claim, first.root).root == first.root
+    assert rerun.choose_folder(campaign, claim, first.root).root == first.root
     other = claim.model_copy(update={"attempt": 2})
     with pytest.raises(UsageError, match="another claim"):
-        rerun.choose(campaign, other, first.root)
+        rerun.choose_folder(campaign, other, first.root)
 
 
-def wanted(**changes: str) -> Wanted:
+def wanted(**changes: str) -> RerunOptions:
     given = {"backend": "", "site": "", "image": ""} | changes
-    return Wanted(words=SlurmOverrides(), folder=Path.cwd(), settings=Settings(), **given)
+    return RerunOptions(words=SlurmOverrides(), folder=Path.cwd(), settings=Settings(), **given)
 
 
 def test_an_image_is_known_by_its_hash_wherever_it_lies(
@@ -253,7 +253,7 @@ async def test_only_a_claim_of_an_earlier_version_says_no_level(tmp_path: Path) 
     def problems(*without: str) -> list[str]:
         kept = {name: value for name, value in whole.items() if name not in without}
         idea.claim.write_text(json.dumps(kept))
-        found = examine(claim_integrity.read(bench.paths, "idea-0001")).problems
+        found = examine(claim_integrity.read_recorded(bench.paths, "idea-0001")).problems
         return [problem for problem in found if problem.startswith("claim.json")]
 
     assert problems() == []

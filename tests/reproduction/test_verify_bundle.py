@@ -24,7 +24,7 @@ from hpcscientist.records.findings import Holding, Reproduction, Verdict
 from hpcscientist.records.trial import Outcome, Split, TrialSpec
 from hpcscientist.reproduction import reproduce, rerun, verify_bundle
 from hpcscientist.reproduction import reproduce as within
-from hpcscientist.reproduction.environment import Wanted
+from hpcscientist.reproduction.environment import RerunOptions
 from hpcscientist.reproduction.judge import Said
 from hpcscientist.reproduction.reproduce import reproduce_alone, reproduce_folder
 
@@ -59,9 +59,9 @@ def recipe(bench: CampaignBench, tmp_path: Path) -> Path:
     return Path(shutil.copytree(bench.recipe.folder, tmp_path / "mine" / "scripted"))
 
 
-def wanted(tmp_path: Path, allowed: bool = True, **loop: Any) -> Wanted:
+def wanted(tmp_path: Path, allowed: bool = True, **loop: Any) -> RerunOptions:
     places = PathSettings(data=str(tmp_path / "data"), private=str(tmp_path / "sealed"))
-    return Wanted(
+    return RerunOptions(
         backend="local",
         site="",
         words=SlurmOverrides(),
@@ -426,12 +426,12 @@ def test_what_is_laid_out_is_whole_and_taken_up_again(alone: Path, tmp_path: Pat
     claim, room = verify_bundle.read_claim(alone), RunPaths(tmp_path / "room")
     room.root.mkdir()
     assert verify_bundle.lay_out(alone, claim, "", room) == []
-    place = rerun.choose(RunPaths(alone), claim, None)
+    place = rerun.choose_folder(RunPaths(alone), claim, None)
     assert place.root == alone / "reproductions" / "idea-0001-1"
     verify_bundle.settle(room, claim, place)
     for made in (place.recipe / "score.py", place.idea("idea-0001").code(1) / "experiment.py"):
         assert made.is_file()
-    assert rerun.choose(RunPaths(alone), claim, place.root).root == place.root
+    assert rerun.choose_folder(RunPaths(alone), claim, place.root).root == place.root
     verify_bundle.settle(room, claim, place)
     shutil.rmtree(place.recipe)
     verify_bundle.settle(room, claim, place)

@@ -17,7 +17,7 @@ from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import calibrated, page, paper
 from hpcscientist.reviews.calibration import bench
 from hpcscientist.reviews.calibration import labelled as sets
-from hpcscientist.reviews.review import Wanted, review_all
+from hpcscientist.reviews.review import ReviewOptions, review_all
 
 _WORTH = re.compile(r"worth=([\d.]+)")
 
@@ -36,9 +36,9 @@ def knows(request: ModelRequest) -> dict[str, Any]:
     )
 
 
-def wanted(folder: Path, **more: Any) -> Wanted:
+def wanted(folder: Path, **more: Any) -> ReviewOptions:
     fixed = {"form": FORM, "settings": Settings(), "out": folder, "model": "m", "reflections": 1}
-    return Wanted(**(fixed | {"ensemble": 3} | more))
+    return ReviewOptions(**(fixed | {"ensemble": 3} | more))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from hpcscientist.feedback.statistics import wilson
 from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.reviews import Mark, Sample
 from hpcscientist.reviews import page, paper
-from hpcscientist.reviews.compare import ASPECTS, Wanted, compare, result
+from hpcscientist.reviews.compare import ASPECTS, ComparisonOptions, compare, result
 
 GOOD = paper.of_text("good", "# Good\n\n## Text\n\nThe better paper.")
 BAD = paper.of_text("bad", "# Bad\n\n## Text\n\nThe worse paper.")
@@ -42,7 +42,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch, folder: Path, judges: dict[str, Judge], samples: int = 8
 ) -> Any:
     use(monkeypatch, judges)
-    return compare(GOOD, BAD, Wanted(Settings(), folder, tuple(judges), samples))
+    return compare(GOOD, BAD, ComparisonOptions(Settings(), folder, tuple(judges), samples))
 
 
 def test_every_other_sample_has_the_papers_in_the_other_order(
@@ -152,7 +152,7 @@ def test_papers_that_do_not_fit_beside_each_other_are_read_by_parts(
 
     judge = Judge(script)
     use(monkeypatch, {"j": judge}, context=9000)
-    made = compare(one, other, Wanted(Settings(), tmp_path, ("j",), 4))
+    made = compare(one, other, ComparisonOptions(Settings(), tmp_path, ("j",), 4))
     assert made.aspects["overall"].rating.value == 2
     read = [r for r in judge.asked if r.stage == "read"]
     assert {r.ordinal > 500 for r in read} == {False, True}

@@ -19,7 +19,7 @@ from hpcscientist.config.settings import REVIEW
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.reviews import instructions, paper
-from hpcscientist.reviews.reading import Reader, Subject
+from hpcscientist.reviews.reading import PaperReader, Subject
 from hpcscientist.reviews.reviewer import Panel, Reviewers, spreads
 
 pytest.importorskip("pymupdf", reason="reads PDF: pip install 'hpcscientist[pdf]'")
@@ -69,7 +69,7 @@ def reviewed(attack: Attack | None, path: Path) -> tuple[float, float]:
     async def run() -> tuple[float, float]:
         judge = obedient(attack)
         client = RoleClient(judge, "review", REVIEW)
-        reader = Reader(client, SAID, path.parent / "reading.json")
+        reader = PaperReader(client, SAID, path.parent / "reading.json")
         panel = Panel(ensemble=5, reflections=1, chair=False)
         found = await Reviewers(client, FORM, panel).review(paper.read(path), SAID, reader)
         overall = spreads(FORM, found.members)["overall"]

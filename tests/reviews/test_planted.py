@@ -16,7 +16,7 @@ from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.reviews import paper
 from hpcscientist.reviews.planted import bench
 from hpcscientist.reviews.planted.errors import PLANTERS, plant
-from hpcscientist.reviews.review import Wanted
+from hpcscientist.reviews.review import ReviewOptions
 
 PAPERS = [paper.read(path) for path in sorted(bench._HOME.glob("*.md"))]
 PLANTED = [one for of in PAPERS for one in plant(of)]
@@ -51,7 +51,7 @@ def test_without_a_model_contradictions_and_unlisted_sources_are_found() -> None
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, judge: Judge) -> bench.PlantedReport:
     opened = Roles({"review": judge}, {"review": Window()})
     monkeypatch.setattr(bench, "open_judge", lambda *_: opened)
-    return bench.measure((), Wanted(FORM, Settings(), folder))
+    return bench.measure((), ReviewOptions(FORM, Settings(), folder))
 
 
 def error(kind: str, quote: str) -> dict[str, str]:

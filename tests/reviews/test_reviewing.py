@@ -25,9 +25,9 @@ from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import form as forms
 from hpcscientist.reviews import page, paper
 from hpcscientist.reviews.form import Form
-from hpcscientist.reviews.reading import Reader, Subject, split
-from hpcscientist.reviews.review import NotReviewed, Wanted, examples_of, review_all
-from hpcscientist.reviews.reviewer import Example, Panel, Reviewed, Reviewers, spread, spreads
+from hpcscientist.reviews.reading import PaperReader, Subject, split
+from hpcscientist.reviews.review import NotReviewed, ReviewOptions, examples_of, review_all
+from hpcscientist.reviews.reviewer import Example, Panel, PanelReview, Reviewers, spread, spreads
 
 PAPER = paper.of_text("idea-0007", "# Shifts\n\n## Method\n\nWe shift.\n\n## Results\n\nIt is 0.9.")
 LONG = "# Long\n\n" + "\n\n".join(
@@ -44,15 +44,17 @@ def one_round(request: ModelRequest) -> dict[str, Any]:
 
 def ask(
     judge: Judge, folder: Path, panel: Panel, form: Form = FORM, of: Any = PAPER, context: int = 0
-) -> Reviewed:
+) -> PanelReview:
     client = RoleClient(judge, "review", REVIEW, window=Window(context))
     subject = Subject(of.name, 7)
-    reader = Reader(client, subject, folder / "reading.json")
+    reader = PaperReader(client, subject, folder / "reading.json")
     return asyncio.run(Reviewers(client, form, panel).review(of, subject, reader))
 
 
-def wanted(folder: Path, **more: Any) -> Wanted:
-    return Wanted(**({"form": FORM, "settings": Settings(), "out": folder, "model": "m"} | more))
+def wanted(folder: Path, **more: Any) -> ReviewOptions:
+    return ReviewOptions(
+        **({"form": FORM, "settings": Settings(), "out": folder, "model": "m"} | more)
+    )
 
 
 def test_each_reviewer_has_a_seed_of_its_own_and_stops_when_it_has_nothing_to_change(

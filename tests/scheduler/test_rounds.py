@@ -18,11 +18,11 @@ from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFold
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
-    Ledger,
+    BatchLedger,
     LiveBatch,
     live_batch,
 )
-from hpcscientist.execution.backends.slurm.watching.progress import Progress
+from hpcscientist.execution.backends.slurm.watching.progress import TaskProgress
 from hpcscientist.execution.backends.slurm.watching.queue import Accounting
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES, Rounds
 from hpcscientist.records.site import WatchSite
@@ -85,7 +85,7 @@ def make(
     folder = BatchFolder(tmp_path / "b1")
     folder.write(batch)
     live = live_batch(batch, folder, job)
-    ledger = Ledger()
+    ledger = BatchLedger()
     ledger.add(live)
     rounds = Rounds(
         *(slurm, ledger, "c1"),
@@ -149,8 +149,8 @@ def test_results_on_disk_are_believed_before_accounting_is_asked(tmp_path: Path)
         usage=Usage(started_at=1.0, ended_at=2.0),
     )
     write_result(trial, spec, report)
-    slurm, ledger, told = Answers(), Ledger(), list[Started | Ended]()
-    progress = Progress(bench.run, WatchSite(), ledger, told.append)
+    slurm, ledger, told = Answers(), BatchLedger(), list[Started | Ended]()
+    progress = TaskProgress(bench.run, WatchSite(), ledger, told.append)
     rounds, live = make(slurm, tmp_path, believe=progress.believe)
     ledger.add(live)
 
@@ -240,7 +240,7 @@ def test_nothing_is_cancelled_by_an_id_that_only_sbatch_named(
 ) -> None:
     slurm = Answers(queued("7", "0", "RUNNING") if confirmed else "")
     rounds, live = make(slurm, tmp_path)
-    ledger = Ledger()
+    ledger = BatchLedger()
     ledger.add(live)
 
     async def play() -> None:

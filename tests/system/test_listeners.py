@@ -36,10 +36,10 @@ def test_one_s_own(family: socket.AddressFamily, address: str) -> None:
         except OSError as error:
             pytest.skip(f"no such address on this machine: {error}")
         port = server.getsockname()[1]
-        assert secrets.users(port) == set()
+        assert secrets.listening_users(port) == set()
         server.listen()
-        assert secrets.users(port) == {os.geteuid()}
-    assert secrets.users(port) == set()
+        assert secrets.listening_users(port) == {os.geteuid()}
+    assert secrets.listening_users(port) == set()
 
 
 def test_one_of_ipv6_alone_beside_it_is_not_meant() -> None:
@@ -51,12 +51,12 @@ def test_one_of_ipv6_alone_beside_it_is_not_meant() -> None:
         except OSError as error:
             pytest.skip(f"no IPv6 on this machine: {error}")
         beside.listen()
-        assert secrets.users(port) == {os.geteuid()}
+        assert secrets.listening_users(port) == {os.geteuid()}
 
 
 def test_another_address_is_not_meant() -> None:
     with socket.create_server(("127.0.0.2", 0)) as server:
-        assert secrets.users(server.getsockname()[1]) == set()
+        assert secrets.listening_users(server.getsockname()[1]) == set()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process as another user")
@@ -67,5 +67,5 @@ def test_another_user_s() -> None:
         stdout=subprocess.PIPE,
     ) as server:
         assert server.stdout is not None
-        assert secrets.users(int(server.stdout.readline())) == {65534}
+        assert secrets.listening_users(int(server.stdout.readline())) == {65534}
         server.communicate(b"")

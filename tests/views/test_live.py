@@ -13,7 +13,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.lock import DriverLock
 from hpcscientist.report.live import screen
 from hpcscientist.views import campaign
-from hpcscientist.views.live import Follower, Snapshot
+from hpcscientist.views.live import LiveFollower, Snapshot
 
 
 def snapshot_of(folder: Path) -> dict[str, tuple[int, int]]:
@@ -37,7 +37,7 @@ def test_what_is_appended_is_seen_and_nothing_is_written(
 ) -> None:
     paths, lines = growing
     now = [START + 60.0]
-    follower = Follower(paths, lambda: now[0])
+    follower = LiveFollower(paths, lambda: now[0])
     before = snapshot_of(paths.root)
     first = follower.look()
     assert snapshot_of(paths.root) == before
@@ -61,11 +61,11 @@ def test_a_journal_of_which_lines_were_taken_back_is_read_anew(
     growing: tuple[RunPaths, list[bytes]],
 ) -> None:
     paths, lines = growing
-    follower = Follower(paths, lambda: START + 60.0)
+    follower = LiveFollower(paths, lambda: START + 60.0)
     follower.look()
     paths.journal.write_bytes(b"".join(lines[:30]))
     again = follower.look()
-    fresh = Follower(paths, lambda: START + 60.0).look()
+    fresh = LiveFollower(paths, lambda: START + 60.0).look()
     assert again == fresh
 
 
@@ -77,7 +77,7 @@ def test_what_a_driver_runs_is_running_and_its_end_is_guessed(
     paths.journal.write_bytes(b"".join(lines[: started + 1]))
     lock = DriverLock(paths.lock)
     try:
-        shot = Follower(paths, lambda: START + 900.0).look()
+        shot = LiveFollower(paths, lambda: START + 900.0).look()
     finally:
         lock.release()
     assert shot.state == "running"
@@ -93,7 +93,7 @@ def test_the_screen_fits_and_has_no_colour(
 ) -> None:
     paths, all_lines = growing
     paths.journal.write_bytes(b"".join(all_lines))
-    shot = Follower(paths).look()
+    shot = LiveFollower(paths).look()
     text = drawn(shot, columns, lines)
     assert len(text.splitlines()) <= lines
     assert max(map(len, text.splitlines())) <= columns
@@ -113,7 +113,7 @@ def drawn(shot: Snapshot, columns: int, lines: int) -> str:
 
 def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoRunDirectory):
-        Follower(RunPaths(tmp_path))
+        LiveFollower(RunPaths(tmp_path))
 
 
 def test_a_run_directory_that_cannot_be_written_is_watched(
@@ -123,6 +123,6 @@ def test_a_run_directory_that_cannot_be_written_is_watched(
     for path in (paths.root, paths.journal):
         path.chmod(0o500 if path.is_dir() else 0o400)
     try:
-        assert Follower(paths).look().planned == 12
+        assert LiveFollower(paths).look().planned == 12
     finally:
         paths.root.chmod(0o700)

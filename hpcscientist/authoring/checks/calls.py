@@ -16,7 +16,7 @@ from typing import TypeGuard
 from hpcscientist.authoring.checks.module import Module
 from hpcscientist.authoring.checks.names import hint
 from hpcscientist.authoring.checks.project import Project
-from hpcscientist.authoring.checks.scopes import Bind, Place, Scope
+from hpcscientist.authoring.checks.scopes import Bind, FlowPlace, Scope
 from hpcscientist.records.base import Problem
 
 # Strings that are formatted with too few values, too many, or an invalid format.
@@ -204,7 +204,7 @@ def call_problems(project: Project, module: Module) -> Iterator[Problem]:
             yield Problem(file=module.name, line=call.lineno, message=message)
 
 
-def _called(project: Project, module: Module, call: ast.Call, place: Place) -> Signature | None:
+def _called(project: Project, module: Module, call: ast.Call, place: FlowPlace) -> Signature | None:
     function = call.func
     if isinstance(function, ast.Name):
         found = _resolved(project, module, function.id, place.scope)
@@ -241,7 +241,7 @@ def _resolved(
 
 
 def _of_module(
-    project: Project, module: Module, function: ast.Attribute, place: Place
+    project: Project, module: Module, function: ast.Attribute, place: FlowPlace
 ) -> Signature | None:
     assert isinstance(function.value, ast.Name)  # see the caller
     found = _resolved_import(project, module, function.value.id, place.scope)
@@ -307,7 +307,7 @@ def _line(
 
 
 def _of_self(
-    project: Project, module: Module, function: ast.Attribute, place: Place
+    project: Project, module: Module, function: ast.Attribute, place: FlowPlace
 ) -> Signature | None:
     """Return the signature of a method called on `self`, if only one class has such a method."""
     assert isinstance(function.value, ast.Name)  # see the caller
@@ -324,7 +324,7 @@ def _of_self(
     return Signature(f"{name}.{attr}", where, bind.node.args, bound=1)
 
 
-def _class_of_self(name: str, place: Place) -> Scope | None:
+def _class_of_self(name: str, place: FlowPlace) -> Scope | None:
     """Return the class whose method has this name as its first parameter; None if unclear."""
     owner = next((scope for scope in place.scope.up() if name in scope.binds), None)
     class_ = owner.parent if owner is not None else None

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from hpcscientist.authoring.checks.module import Module
 from hpcscientist.authoring.checks.names import hint
 from hpcscientist.authoring.checks.project import STANDARD, Project
-from hpcscientist.authoring.checks.scopes import Place
+from hpcscientist.authoring.checks.scopes import FlowPlace
 from hpcscientist.records.base import Problem
 
 _ERRORS = ("ImportError", "ModuleNotFoundError")
@@ -46,7 +46,7 @@ def attribute_problems(project: Project, module: Module) -> Iterator[Problem]:
             yield Problem(file=module.name, line=node.lineno, message=message)
 
 
-def _module_of(project: Project, module: Module, name: str, place: Place) -> str | None:
+def _module_of(project: Project, module: Module, name: str, place: FlowPlace) -> str | None:
     """Return the own file that a name surely stands for, if any."""
     owner = next((scope for scope in place.scope.up() if name in scope.binds), None)
     bind = owner.sole(name) if owner is not None and owner.kind != "class" else None
@@ -64,7 +64,7 @@ def _plain(
     project: Project,
     module: Module,
     node: ast.Import,
-    place: Place,
+    place: FlowPlace,
     packages: Collection[str] | None,
 ) -> Iterator[str]:
     for alias in node.names:
@@ -76,7 +76,7 @@ def _named(
     project: Project,
     module: Module,
     node: ast.ImportFrom,
-    place: Place,
+    place: FlowPlace,
     packages: Collection[str] | None,
 ) -> Iterator[str]:
     dotted = node.module or ""
@@ -105,7 +105,7 @@ def _missing(
     project: Project,
     module: Module,
     dotted: str,
-    place: Place,
+    place: FlowPlace,
     packages: Collection[str] | None,
 ) -> Iterator[str]:
     """Yield why a module other than an own file cannot be imported, if it cannot."""

@@ -16,7 +16,7 @@ ANYTHING = "*"  # among the names of caught exceptions: every one of them
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FlowPlace:
     """The place of a node in its file's control flow.
 
     `loops` and `handlers` are the loops and `except` clauses around it. `caught` names the
@@ -48,7 +48,7 @@ class Bind:
     name: str
     node: ast.AST
     order: int
-    place: Place
+    place: FlowPlace
     handler: int | None = None
 
 
@@ -59,7 +59,7 @@ class Use:
     name: str
     node: ast.Name
     order: int
-    place: Place
+    place: FlowPlace
 
 
 @dataclass(eq=False, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.checks.scopes import ANYTHING, Bind, Kind, Place, Scope, Use
+from hpcscientist.authoring.checks.scopes import ANYTHING, Bind, FlowPlace, Kind, Scope, Use
 
 # What conditions, handlers and `with` say about the code inside them.
 
@@ -107,7 +107,7 @@ class Flow(ast.NodeVisitor, ABC):
     """A visitor that goes in order of evaluation and keeps track of its place."""
 
     def __init__(self, scope: Scope) -> None:
-        self._place = Place(scope)
+        self._place = FlowPlace(scope)
 
     @abstractmethod
     def _bind(self, name: str, node: ast.AST, handler: int | None = None) -> None:
@@ -123,14 +123,14 @@ class Flow(ast.NodeVisitor, ABC):
         self._place = before
 
     @contextmanager
-    def _at(self, place: Place) -> Iterator[None]:
+    def _at(self, place: FlowPlace) -> Iterator[None]:
         before, self._place = self._place, place
         try:
             yield
         finally:
             self._place = before
 
-    def _looped(self, node: ast.AST) -> Place:
+    def _looped(self, node: ast.AST) -> FlowPlace:
         return replace(self._place, loops=self._place.loops | {id(node)})
 
     def visit_If(self, node: ast.If) -> None:
@@ -212,10 +212,10 @@ class Notes:
     module: Scope
     scopes: dict[ast.AST, Scope] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
-    imports: list[tuple[ast.Import | ast.ImportFrom, Place]] = field(default_factory=list)
-    calls: list[tuple[ast.Call, Place]] = field(default_factory=list)
-    attributes: list[tuple[ast.Attribute, Place]] = field(default_factory=list)
-    formats: list[tuple[ast.BinOp, Place]] = field(default_factory=list)
+    imports: list[tuple[ast.Import | ast.ImportFrom, FlowPlace]] = field(default_factory=list)
+    calls: list[tuple[ast.Call, FlowPlace]] = field(default_factory=list)
+    attributes: list[tuple[ast.Attribute, FlowPlace]] = field(default_factory=list)
+    formats: list[tuple[ast.BinOp, FlowPlace]] = field(default_factory=list)
 
 
 def walk(tree: ast.Module, late: bool = False) -> Notes:
@@ -335,7 +335,7 @@ class _Walker(Flow, ast.NodeVisitor):
 
     # Scopes.
 
-    def _enter(self, kind: Kind, node: ast.AST, *, later: bool) -> Place:
+    def _enter(self, kind: Kind, node: ast.AST, *, later: bool) -> FlowPlace:
         scope = Scope(kind, node, self._place.scope, self._place.loops)
         self.notes.scopes[node] = scope
         return replace(self._place, scope=scope, later=later)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from hpcscientist.authoring.edits import matching
 from hpcscientist.authoring.edits.lexing import Shift, fault, indent_of, shift_of, tokens, width
 from hpcscientist.authoring.edits.markup import cleaned
-from hpcscientist.authoring.edits.matching import LEVELS, Place, places
+from hpcscientist.authoring.edits.matching import LEVELS, LineMatch, places
 from hpcscientist.authoring.edits.outcome import Changed, Matched, Refusal
 
 # The new lines of a file, given the place of a search text in it.
@@ -36,7 +36,7 @@ class Quote:
     python: bool
 
 
-def rewritten(quote: Quote, place: Place, file: Sequence[str]) -> list[list[str]]:
+def rewritten(quote: Quote, place: LineMatch, file: Sequence[str]) -> list[list[str]]:
     """Return versions of the file's lines after the edit, the likeliest indentation first.
 
     Empty if it is not clear how the edit's lines are indented in the file.
@@ -51,7 +51,7 @@ def rewritten(quote: Quote, place: Place, file: Sequence[str]) -> list[list[str]
 
 
 def _merged(
-    search: Sequence[str], new: Sequence[str], quote: Quote, place: Place, file: Sequence[str]
+    search: Sequence[str], new: Sequence[str], quote: Quote, place: LineMatch, file: Sequence[str]
 ) -> list[str]:
     """Return the file's lines at a place after the edit; `search` and `new` are indented alike."""
     spans = _spans(place, quote.marked)
@@ -68,7 +68,7 @@ def _merged(
     return found
 
 
-def _spans(place: Place, marked: Sequence[int]) -> dict[int, range]:
+def _spans(place: LineMatch, marked: Sequence[int]) -> dict[int, range]:
     """Return which lines of the file each line of the search text stands for.
 
     A marker stands for all lines between those of its neighbours. Blank lines match blank lines,
@@ -112,7 +112,9 @@ def _hunks(search: Sequence[str], new: Sequence[str], quote: Quote) -> Iterator[
         s0, r0 = s1 + 1, r1 + 1
 
 
-def _indented(quote: Quote, place: Place, file: Sequence[str]) -> list[tuple[list[str], list[str]]]:
+def _indented(
+    quote: Quote, place: LineMatch, file: Sequence[str]
+) -> list[tuple[list[str], list[str]]]:
     """Return pairs of search and new lines as the file may indent them, the likeliest first."""
     pairs = [
         (indent_of(quote.search[ours]), indent_of(file[theirs]))
@@ -180,7 +182,7 @@ def _within_brackets(lines: Sequence[str]) -> set[int]:
 
 
 def _flat(
-    quote: Quote, pairs: _Indents, place: Place, file: Sequence[str]
+    quote: Quote, pairs: _Indents, place: LineMatch, file: Sequence[str]
 ) -> tuple[list[str], list[str]] | None:
     """Return the lines of an edit that lost all indentation, if each has a counterpart."""
     if len({width(indent) for indent, _ in pairs}) > 1 or quote.marked:
@@ -278,7 +280,7 @@ def _ambiguous(lines: Sequence[str], starts: Sequence[int]) -> Refusal:
     return Refusal(reason, near)
 
 
-def _at(text: str, quote: Quote, place: Place, level: Matched) -> Changed | Refusal:
+def _at(text: str, quote: Quote, place: LineMatch, level: Matched) -> Changed | Refusal:
     """Return the text with the edit applied at a place, or why it is refused."""
     lines = text.split("\n")
     first, last = place.first + 1, place.last + 1

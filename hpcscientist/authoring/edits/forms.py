@@ -19,7 +19,7 @@ from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import (
     IMPORTS,
     SETTINGS,
-    Unit,
+    EditUnit,
     find_unit,
     unit_at,
     unit_like,
@@ -36,14 +36,14 @@ Edits = Sequence[Edit | UnitEdit]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class UnitFault:
     """A unit of some files, and the unusable code that was `written` for it.
 
     If `written` is "", that code is in the files.
     """
 
     files: Mapping[str, str]
-    unit: Unit
+    unit: EditUnit
     written: str = ""
 
     @property
@@ -59,7 +59,7 @@ class Fault:
 
 def fault_of_edit(
     files: Mapping[str, str], edits: Edits, number: int, editable: Sequence[str]
-) -> Fault | None:
+) -> UnitFault | None:
     """Return the unit that edit `number`, from 0, was meant for, with the other edits applied."""
     edit = edits[number]
     others = apply(files, [*edits[:number], *edits[number + 1 :]], editable)
@@ -70,12 +70,12 @@ def fault_of_edit(
     else:
         text = edit.search or edit.replace
         unit, written = unit_like(text, edit.file, units, base), edit.replace
-    return None if unit is None else Fault(base, unit, written)
+    return None if unit is None else UnitFault(base, unit, written)
 
 
 def fault_of_file(
     files: Mapping[str, str], edits: Edits, file: str, editable: Sequence[str]
-) -> Fault | None:
+) -> UnitFault | None:
     """Return the unit whose edit broke a file: without that edit the file parses."""
     for number, edit in enumerate(edits):
         name = edit.file if isinstance(edit, Edit) else edit.unit.partition(":")[0]
@@ -89,10 +89,10 @@ def fault_of_file(
 
 def fault_at(
     files: Mapping[str, str], file: str, line: int | None, editable: Sequence[str]
-) -> Fault | None:
+) -> UnitFault | None:
     """Return the unit that holds a line of files that parse."""
     unit = None if line is None else unit_at(line, file, units_in(files, editable))
-    return None if unit is None else Fault(files, unit)
+    return None if unit is None else UnitFault(files, unit)
 
 
 def _names(node: ast.stmt) -> list[str]:
@@ -190,7 +190,7 @@ class Forms:
         return (self._applied[form] + 1) / (self._tried[form] + 2)
 
 
-def of_unit(unit: Unit, files: Mapping[str, str], *, is_part: bool = False) -> Offer:
+def of_unit(unit: EditUnit, files: Mapping[str, str], *, is_part: bool = False) -> Offer:
     """Return an offer of one unit, with its file's imports and constants unless it is a part."""
     if is_part:
         return Offer(("parts",), (unit.file,), (unit.label,))

@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True)
-class Token:
+class CodeToken:
     """A token: its lines (from 0), its place in the text, and the count of open brackets."""
 
     kind: Kind
@@ -45,15 +45,15 @@ class Token:
     depth: int
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[CodeToken]:
     """Return the tokens of a text in order; white space and line ends are left out."""
-    found: list[Token] = []
+    found: list[CodeToken] = []
     line = depth = 0
     for match in _TOKEN.finditer(text):
         kind, part = match.lastgroup, match.group()
         last = line + part.count("\n")
         if kind != "blank":
-            found.append(Token(kind, part, match.start(), match.end(), line, last, depth))  # type: ignore[arg-type]
+            found.append(CodeToken(kind, part, match.start(), match.end(), line, last, depth))  # type: ignore[arg-type]
         if kind == "operator":
             depth = max(0, depth + (part in "([{") - (part in ")]}"))
         line = last

@@ -278,7 +278,7 @@ _INNER = ("edits", "arguments", "input", "parameters")
 
 
 @dataclass(frozen=True)
-class Block:
+class EditBlock:
     """Lines of the file and those that replace them; `sure`: the markers say which is which."""
 
     search: tuple[str, ...]
@@ -290,7 +290,7 @@ class Block:
 class Blocks:
     """The blocks of a text in order, and the text's other lines before, between and after them."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[EditBlock, ...]
     around: tuple[tuple[str, ...], ...]
 
     def other(self, file: str) -> list[str]:
@@ -365,7 +365,7 @@ def _has(marker: re.Pattern[str], text: str) -> bool:
 
 
 def _read(lines: Sequence[str], old: str) -> Blocks | None:
-    blocks: list[Block] = []
+    blocks: list[EditBlock] = []
     around: list[list[str]] = [[]]
     begin: int | None = None
     for number, line in enumerate(lines):
@@ -385,7 +385,7 @@ def _read(lines: Sequence[str], old: str) -> Blocks | None:
     return Blocks(tuple(blocks), tuple(map(tuple, around)))
 
 
-def _block(head: str, lines: Sequence[str], old: str) -> Block | None:
+def _block(head: str, lines: Sequence[str], old: str) -> EditBlock | None:
     """Return the block between a first and a last marker; None without a middle marker.
 
     A heading may be underlined like the middle marker, so the search text is the longest one that
@@ -402,4 +402,4 @@ def _block(head: str, lines: Sequence[str], old: str) -> Block | None:
         search = search[1:]
     named = re.search(r"search|original|old|before", head, re.IGNORECASE)
     new = lines[middle + 1 :] if any(map(str.strip, lines[middle + 1 :])) else ()
-    return Block(tuple(search), tuple(new), sure=named is not None)
+    return EditBlock(tuple(search), tuple(new), sure=named is not None)

@@ -36,7 +36,7 @@ _Counted = Sequence[tuple[int, str]]  # the number of a line, from 0, and what i
 
 
 @dataclass(frozen=True)
-class Place:
+class LineMatch:
     """A match: each line of the search text that counts, with its line of the file (from 0)."""
 
     pairs: tuple[tuple[int, int], ...]
@@ -54,7 +54,7 @@ class Place:
 
 def places(
     search: Sequence[str], marked: Sequence[int], file: Sequence[str], level: Matched
-) -> list[Place]:
+) -> list[LineMatch]:
     """Return the places, at most 50; `marked` lines of the search text stand for others.
 
     Elided lines must lie in the block of their neighbours: none of them is indented less.
@@ -67,14 +67,14 @@ def places(
     tried = prod(map(len, spots))
     if not tried or (len(parts) > 1 and tried > _TRIED):
         return []  # lines that repeat so often identify no place
-    found: list[Place] = []
+    found: list[LineMatch] = []
     for starts in _starts(parts, spots, theirs, file):
         pairs = [
             (ours[0], other[0])
             for part, start in zip(parts, starts, strict=True)
             for ours, other in zip(part, theirs[start : start + len(part)], strict=True)
         ]
-        found.append(Place(tuple(pairs)))
+        found.append(LineMatch(tuple(pairs)))
         if len(found) == _MANY:
             break
     return found

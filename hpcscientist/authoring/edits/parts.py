@@ -13,7 +13,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from hpcscientist.authoring.edits.units import IMPORTS, MAIN, SETTINGS, Unit
+from hpcscientist.authoring.edits.units import IMPORTS, MAIN, SETTINGS, EditUnit
 from hpcscientist.files.python_source import UNREADABLE, syntax_tree
 from hpcscientist.models.answers import strip_reasoning
 
@@ -24,7 +24,7 @@ _IMPORTS = ("import ", "from ")
 _METHOD = re.compile(r"(?:@.*\n)*(?:async )?def +\w+\( *(?:self|cls)\b")
 
 
-def is_writable(unit: Unit) -> bool:
+def is_writable(unit: EditUnit) -> bool:
     """Return whether a unit can be written as a part: it has a name of its own."""
     return unit.name not in (IMPORTS, SETTINGS, MAIN) and " " not in unit.name
 
@@ -35,7 +35,7 @@ def outermost(label: str) -> str:
     return f"{file}: {name.partition('.')[0]}"
 
 
-def head(unit: Unit, files: Mapping[str, str]) -> str:
+def head(unit: EditUnit, files: Mapping[str, str]) -> str:
     """Return the beginning of a unit that stays: a function's header, or a constant's name.
 
     A function's docstring is left out, because it may say that the function does nothing.

@@ -28,7 +28,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class EditUnit:
     """A part of a file: its lines, from 1, both inclusive, and their indentation.
 
     `name` is one such as `train`, `Net.forward`, `LEARNING_RATE` or `lines 8-20` (code without a
@@ -63,7 +63,7 @@ class Unit:
         return textwrap.dedent("\n".join(lines))
 
 
-def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
+def units_of(file: str, text: str | None) -> tuple[EditUnit, ...]:
     """Return the units of a file.
 
     If it does not exist, is empty or not Python, or cannot be parsed, the whole file is the only
@@ -71,17 +71,17 @@ def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
     """
     tree = _tree(text) if text is not None and is_python(file) else None
     if text is None or tree is None or not tree.body:
-        return (Unit(file, WHOLE, 1, len((text or "").splitlines())),)
+        return (EditUnit(file, WHOLE, 1, len((text or "").splitlines())),)
     imports = [node for node in tree.body if isinstance(node, _IMPORT)]
     head = _end(tree.body[0]) if _is_text(tree.body[0]) else 0
     found = [
-        Unit(file, IMPORTS, imports[0].lineno, _end(imports[-1]))
+        EditUnit(file, IMPORTS, imports[0].lineno, _end(imports[-1]))
         if imports
-        else Unit(file, IMPORTS, head + 1, head)
+        else EditUnit(file, IMPORTS, head + 1, head)
     ]
     constants = [node for node in tree.body if _constant(node)]
     if len(constants) > 1:
-        found.append(Unit(file, SETTINGS, constants[0].lineno, _end(constants[-1])))
+        found.append(EditUnit(file, SETTINGS, constants[0].lineno, _end(constants[-1])))
     # A line that two statements share belongs to neither.
     ends = Counter(line for node in tree.body for line in {_first(node), _end(node)})
     for node in tree.body:
@@ -93,10 +93,10 @@ def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
             continue
         first, last = _first(node), _end(node)
         where = f"line {first}" if first == last else f"lines {first}-{last}"
-        found.append(Unit(file, _name(node) or where, first, last))
+        found.append(EditUnit(file, _name(node) or where, first, last))
         if isinstance(node, ast.ClassDef):
             found += [
-                Unit(file, f"{node.name}.{m.name}", _first(m), _end(m), _indent(text, m))
+                EditUnit(file, f"{node.name}.{m.name}", _first(m), _end(m), _indent(text, m))
                 for m in node.body
                 if isinstance(m, _FUNCTION)
             ]
@@ -104,12 +104,12 @@ def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
     return tuple(unit for unit in found if last_of[unit.name] is unit)
 
 
-def units_in(files: Mapping[str, str], names: Iterable[str]) -> tuple[Unit, ...]:
+def units_in(files: Mapping[str, str], names: Iterable[str]) -> tuple[EditUnit, ...]:
     """Return the units of some files, which need not exist."""
     return tuple(unit for name in names for unit in units_of(name, files.get(name)))
 
 
-def find_unit(label: str, units: Sequence[Unit]) -> Unit | None:
+def find_unit(label: str, units: Sequence[EditUnit]) -> EditUnit | None:
     """Return the unit that a label means; None if it means none, or more than one."""
     wanted = " ".join(label.split())
     exactly = next((unit for unit in units if unit.label == wanted), None)
@@ -124,20 +124,22 @@ def find_unit(label: str, units: Sequence[Unit]) -> Unit | None:
     return found[0] if len(found) == 1 else None
 
 
-def unit_at(line: int, file: str, units: Sequence[Unit]) -> Unit | None:
+def unit_at(line: int, file: str, units: Sequence[EditUnit]) -> EditUnit | None:
     """Return the smallest unit that holds a line of a file."""
     around = [u for u in units if u.file == file and u.first <= line <= u.last]
     return min(around, key=lambda unit: unit.length, default=None)
 
 
-def unit_like(text: str, file: str, units: Sequence[Unit], files: Mapping[str, str]) -> Unit | None:
+def unit_like(
+    text: str, file: str, units: Sequence[EditUnit], files: Mapping[str, str]
+) -> EditUnit | None:
     """Return the unit of a file that shares most lines with a text, the smallest of equals.
 
     None if no unit shares any.
     """
     said = {line.strip() for line in text.split("\n") if line.strip()}
 
-    def shared(unit: Unit) -> int:
+    def shared(unit: EditUnit) -> int:
         return len(said.intersection(line.strip() for line in unit.text(files).split("\n")))
 
     of_file = [unit for unit in units if unit.file == file]
@@ -204,8 +206,8 @@ class _Merge:
     """A merge of new code into a file, as replaced units and lines inserted before a line."""
 
     old: str
-    unit: Unit
-    units: Mapping[str, Unit]
+    unit: EditUnit
+    units: Mapping[str, EditUnit]
     _replaced: dict[str, Sequence[str]] = field(default_factory=dict)
     _inserted: list[tuple[int, Sequence[str]]] = field(default_factory=list)
 
@@ -294,12 +296,12 @@ class _Merge:
         rest = [piece for piece in pieces if piece is not shown[0]]
         return pieces if inner is None else [*rest, *_pieces(text, inner)]
 
-    def _known(self, node: ast.stmt) -> Unit | None:
+    def _known(self, node: ast.stmt) -> EditUnit | None:
         name = _name(node)
         method = f"{self.unit.owner}.{name}" if self.unit.owner else name
         return self.units.get(method or "") or self.units.get(name or "")
 
-    def _is_constant(self, unit: Unit) -> bool:
+    def _is_constant(self, unit: EditUnit) -> bool:
         node = _node(self.old, unit)
         return node is not None and bool(_constant(node))
 
@@ -321,7 +323,7 @@ class _Merge:
         gap = ("",) if where.name == IMPORTS or isinstance(piece.node, _DEFINITION) else ()
         self._inserted.append((where.last + 1, (*gap, *piece.lines)))
 
-    def _add(self, unit: Unit, lines: Sequence[str]) -> None:
+    def _add(self, unit: EditUnit, lines: Sequence[str]) -> None:
         gap = ("",) if unit.owner else ("", "")
         self._inserted.append((unit.last + 1, (*gap, *_indented(lines, unit.indent))))
 
@@ -376,7 +378,7 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _node(text: str, unit: Unit) -> ast.stmt | None:
+def _node(text: str, unit: EditUnit) -> ast.stmt | None:
     for node in _body(text):
         inside: list[ast.stmt] = node.body if isinstance(node, ast.ClassDef) else []
         for part in (node, *inside):

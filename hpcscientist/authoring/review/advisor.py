@@ -2,9 +2,9 @@
 
 As in AI-Researcher (arXiv 2505.18705, 3.2 and A.5), a reviewer compares code and idea concept by
 concept, and must tell a method that is carried out from one that is only pretended. Here each
-judgement is structured, its claims are verified (`verdicts.Evidence`), and several independent
-judgements are merged. What needs no model is added: `red_flags`, and whether the predictions are
-the reference's.
+judgement is structured, its claims are verified (`verdicts.CodeComparison`), and several
+independent judgements are merged. What needs no model is added: `red_flags`, and whether the
+predictions are the reference's.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring.attempts import patch
-from hpcscientist.authoring.review.reachability import idle_lines, read
+from hpcscientist.authoring.review.reachability import dead_lines, read
 from hpcscientist.authoring.review.red_flags import Sign, find
 from hpcscientist.authoring.review.source import shown_lines
 from hpcscientist.authoring.review.verdicts import (
     MOST,
-    Evidence,
-    Wanted,
+    CodeComparison,
+    WantedConcept,
     judgement,
     merged,
     pretended,
@@ -30,8 +30,8 @@ from hpcscientist.authoring.review.verdicts import (
 )
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import (
-    Part,
     Prompt,
+    PromptPart,
     from_the_end,
     lines_from_the_end,
     of_template,
@@ -39,7 +39,7 @@ from hpcscientist.models.prompting.fitting import (
 )
 from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Sample, Stage
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ReviewReply
@@ -61,7 +61,7 @@ _SAME = (
 class _Seen:
     """What is known of an attempt without a model."""
 
-    evidence: Evidence
+    evidence: CodeComparison
     signs: tuple[Sign, ...]
 
 
@@ -101,8 +101,8 @@ class Advisor:
     def _look(self, files: dict[str, str]) -> _Seen:
         entry, names = self._spec.entry, tuple(metric.name for metric in self._spec.metrics)
         program = read(files, entry)
-        idle = idle_lines(program) if program is not None else {}
-        evidence = Evidence(files, self._reference, idle)
+        idle = dead_lines(program) if program is not None else {}
+        evidence = CodeComparison(files, self._reference, idle)
         return _Seen(evidence, find(files, self._reference, entry, names))
 
     async def _ask(
@@ -132,7 +132,7 @@ class Advisor:
         limits: Limits,
     ) -> ReviewReply | None:
         ordinal = ROUND * attempt + judge
-        call = Call(idea.idea_id, idea.number, "advise", ordinal, sample=judge)
+        call = CallPurpose(idea.idea_id, idea.number, "advise", ordinal, sample=judge)
         try:
             return await client.ask(call, ReviewReply, prompt, limits)
         except UNANSWERED:
@@ -141,7 +141,7 @@ class Advisor:
     def _prompt(
         self,
         brief: Brief,
-        concepts: tuple[Wanted, ...],
+        concepts: tuple[WantedConcept, ...],
         files: Mapping[str, str],
         seen: _Seen,
         same_as_reference: bool,
@@ -159,7 +159,7 @@ class Advisor:
         return of_template(
             "advise",
             (
-                Part("diff", 1, lambda step: "" if step else diff),
+                PromptPart("diff", 1, lambda step: "" if step else diff),
                 from_the_end("profiles", profiles(brief)),
                 read_only_files("files", listed, changed),
                 lines_from_the_end("details", tame(of.technical_details).strip()),
@@ -212,7 +212,7 @@ def _correctness(reply: ReviewReply) -> float:
     return reply.expectation("correctness") or reply.correctness
 
 
-def _limits(concepts: Sequence[Wanted], files: Iterable[str]) -> Limits:
+def _limits(concepts: Sequence[WantedConcept], files: Iterable[str]) -> Limits:
     """Return limits that allow one check of each concept, in existing files."""
     names = tuple(dict.fromkeys(concept.name for concept in concepts))
     return {

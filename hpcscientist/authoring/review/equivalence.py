@@ -15,10 +15,10 @@ from typing import Any
 
 from hpcscientist.authoring.review.reachability import (
     Definition,
-    Program,
-    is_off,
+    ReachedProgram,
+    constant_names,
     is_text,
-    switches,
+    never_runs,
 )
 from hpcscientist.authoring.review.source import UNREADABLE
 
@@ -27,8 +27,8 @@ _IGNORED = frozenset({"ctx", "kind", "type_comment", "type_ignores", "type_param
 
 
 def same_program(
-    candidate: Program,
-    reference: Program,
+    candidate: ReachedProgram,
+    reference: ReachedProgram,
     files: Mapping[str, str],
     reference_files: Mapping[str, str],
 ) -> bool:
@@ -42,7 +42,7 @@ def same_program(
         return False
 
 
-def unread_constants(program: Program) -> list[tuple[str, str, ast.stmt]]:
+def unread_constants(program: ReachedProgram) -> list[tuple[str, str, ast.stmt]]:
     """Return (file, name, statement) of file-level constants that no reached code reads."""
     found = []
     for file, tree in program.trees.items():
@@ -68,7 +68,7 @@ def constant_name(statement: ast.stmt) -> str | None:
     return target.id if isinstance(target, ast.Name) and literal else None
 
 
-def _shapes(program: Program) -> dict[str, Any]:
+def _shapes(program: ReachedProgram) -> dict[str, Any]:
     """Return the code of a program that runs, by file, as nested tuples that can be compared."""
     shaper = _Shaper(program)
     files = program.files if program.known else program.trees
@@ -76,14 +76,14 @@ def _shapes(program: Program) -> dict[str, Any]:
 
 
 class _Shaper:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ReachedProgram) -> None:
         self._program = program
         self._dead = {id(unit.node) for unit in program.unreached}
         self._dead |= {id(statement) for *_, statement in unread_constants(program)}
         # Names are numbered in order of first use, so that a consistent renaming changes nothing.
         self._bound = _bound(program) if program.known else frozenset()
         self._numbers: dict[str, int] = {}
-        self._switches = switches(program)
+        self._switches = constant_names(program)
 
     def shape(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -121,7 +121,7 @@ class _Shaper:
         if isinstance(node, ast.Import | ast.ImportFrom):
             return self._is_unused(node)
         if isinstance(node, ast.If) and not node.orelse:
-            return is_off(node.test, self._switches)
+            return never_runs(node.test, self._switches)
         return False
 
     def _is_unused(self, node: ast.Import | ast.ImportFrom) -> bool:
@@ -144,7 +144,7 @@ class _Shaper:
         )
 
 
-def _bound(program: Program) -> frozenset[str]:
+def _bound(program: ReachedProgram) -> frozenset[str]:
     """Return the names that the program itself binds, except by imports."""
     bound, imported = set[str](), set[str]()
     for tree in program.trees.values():

@@ -35,13 +35,13 @@ _TEXT = 500  # characters; a longer string names nothing
 
 
 @dataclass(eq=False, slots=True)
-class Unit:
+class ProgramUnit:
     """A definition, or a file's own statements (`name` ""), and what its code mentions."""
 
     file: str
     name: str
     node: Definition | ast.Module
-    parent: Unit | None = None
+    parent: ProgramUnit | None = None
     mentions: set[str] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
@@ -50,7 +50,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ReachedProgram:
     """The Python files of a program, and what its entry reaches, if that is `known`.
 
     `unreached` are the outermost definitions that nothing reaches; `mentioned` are the names
@@ -58,14 +58,14 @@ class Program:
     """
 
     trees: dict[str, ast.Module]
-    units: tuple[Unit, ...]
+    units: tuple[ProgramUnit, ...]
     known: bool
-    unreached: tuple[Unit, ...] = ()
+    unreached: tuple[ProgramUnit, ...] = ()
     mentioned: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
 
 
-def read(files: Mapping[str, str], entry: str) -> Program | None:
+def read(files: Mapping[str, str], entry: str) -> ReachedProgram | None:
     """Return a program; None if one of its files cannot be parsed. Never raises."""
     try:
         trees = {
@@ -77,7 +77,7 @@ def read(files: Mapping[str, str], entry: str) -> Program | None:
     except UNREADABLE:
         return None
     if entry not in trees or any(unit.dynamic for unit in units):
-        return Program(trees, tuple(units), known=False)
+        return ReachedProgram(trees, tuple(units), known=False)
     reached, names, modules = _reached(units, entry)
     unreached = tuple(
         unit
@@ -89,7 +89,9 @@ def read(files: Mapping[str, str], entry: str) -> Program | None:
         for unit in units
         if unit.file not in modules and unit.parent is not None and unit.parent.name == ""
     )
-    return Program(trees, tuple(units), True, unreached, frozenset(names), frozenset(modules))
+    return ReachedProgram(
+        trees, tuple(units), True, unreached, frozenset(names), frozenset(modules)
+    )
 
 
 def is_text(node: ast.AST) -> bool:
@@ -97,11 +99,13 @@ def is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _units(file: str, tree: ast.Module) -> list[Unit]:
-    root = Unit(file, "", tree)
+def _units(file: str, tree: ast.Module) -> list[ProgramUnit]:
+    root = ProgramUnit(file, "", tree)
     units = [root]
     # A node, the unit that runs it, and the unit that definitions in it belong to.
-    stack: list[tuple[ast.AST, Unit, Unit]] = [(node, root, root) for node in tree.body]
+    stack: list[tuple[ast.AST, ProgramUnit, ProgramUnit]] = [
+        (node, root, root) for node in tree.body
+    ]
     while stack:
         node, runs, owner = stack.pop()
         if is_text(node):
@@ -111,7 +115,7 @@ def _units(file: str, tree: ast.Module) -> list[Unit]:
             stack += [(child, runs, owner) for child in ast.iter_child_nodes(node)]
             continue
         name = f"{owner.name}.{node.name}" if owner.name else node.name
-        inner = Unit(file, name, node, owner)
+        inner = ProgramUnit(file, name, node, owner)
         units.append(inner)
         body = set(map(id, node.body))
         # The statements of a class run where it is defined, those of a function when called.
@@ -122,7 +126,7 @@ def _units(file: str, tree: ast.Module) -> list[Unit]:
     return units
 
 
-def _take(unit: Unit, node: ast.AST) -> None:
+def _take(unit: ProgramUnit, node: ast.AST) -> None:
     """Note what one node mentions."""
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
         unit.mentions.add(node.id)
@@ -150,7 +154,7 @@ def _looks_up(function: str, arguments: list[ast.expr]) -> bool:
     return function == "vars" or (function in ("getattr", "setattr") and computed)
 
 
-def _take_import(unit: Unit, node: ast.Import | ast.ImportFrom) -> None:
+def _take_import(unit: ProgramUnit, node: ast.Import | ast.ImportFrom) -> None:
     if isinstance(node, ast.ImportFrom):
         unit.imports.update((node.module or "").split("."))
     for alias in node.names:
@@ -160,11 +164,14 @@ def _take_import(unit: Unit, node: ast.Import | ast.ImportFrom) -> None:
             unit.aliases.add((alias.asname, parts[-1]))
 
 
-def _reached(units: list[Unit], entry: str) -> tuple[set[Unit], set[str], set[str]]:
+def _reached(units: list[ProgramUnit], entry: str) -> tuple[set[ProgramUnit], set[str], set[str]]:
     """Return the units that are reached, the names that they mention, and their files."""
     roots = {unit.file: unit for unit in units if unit.parent is None}
     stems = {file: _stem(file) for file in roots}
-    named, within = defaultdict[str, list[Unit]](list), defaultdict[Unit, list[Unit]](list)
+    named, within = (
+        defaultdict[str, list[ProgramUnit]](list),
+        defaultdict[ProgramUnit, list[ProgramUnit]](list),
+    )
     aliases = defaultdict[str, set[str]](set)
     for unit in units:
         named[unit.name.rpartition(".")[2]].append(unit)
@@ -172,7 +179,7 @@ def _reached(units: list[Unit], entry: str) -> tuple[set[Unit], set[str], set[st
             within[unit.parent].append(unit)
         for short, name in unit.aliases:
             aliases[short].add(name)
-    reached, names, modules, queue = set[Unit](), set[str](), {entry}, [roots[entry]]
+    reached, names, modules, queue = set[ProgramUnit](), set[str](), {entry}, [roots[entry]]
     while queue:
         unit = queue.pop()
         if unit in reached or not _is_reached(unit, reached, names):
@@ -189,7 +196,7 @@ def _reached(units: list[Unit], entry: str) -> tuple[set[Unit], set[str], set[st
     return reached, names, modules
 
 
-def _is_reached(unit: Unit, reached: set[Unit], names: set[str]) -> bool:
+def _is_reached(unit: ProgramUnit, reached: set[ProgramUnit], names: set[str]) -> bool:
     if unit.parent is None:
         return True
     node = unit.node
@@ -204,7 +211,7 @@ def _is_reached(unit: Unit, reached: set[Unit], names: set[str]) -> bool:
     return isinstance(of, ast.ClassDef) and bool(of.bases or of.keywords)
 
 
-def _names_file(unit: Unit, stem: str) -> bool:
+def _names_file(unit: ProgramUnit, stem: str) -> bool:
     """Return whether a unit imports a file, or names it in a string (to run it as a program)."""
     return stem in unit.imports or any(stem in text for text in unit.texts)
 
@@ -229,7 +236,7 @@ _UNKNOWN = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class DeadCode:
     """Statements or an expression that never run; `node` is what switches them off."""
 
     file: str
@@ -239,7 +246,7 @@ class Idle:
     why: str
 
 
-def switches(program: Program) -> dict[str, Any]:
+def constant_names(program: ReachedProgram) -> dict[str, Any]:
     """Return the names that a program sets exactly once, to a constant, and these constants.
 
     Empty if the program's reach is not known, because it may then set any name.
@@ -260,39 +267,39 @@ def switches(program: Program) -> dict[str, Any]:
     return {name: value for name, value in set_to.items() if times[name] == 1}
 
 
-def is_off(test: ast.expr, constants: Mapping[str, Any]) -> bool:
+def never_runs(test: ast.expr, constants: Mapping[str, Any]) -> bool:
     """Return whether a condition is always false."""
     return _value(test, constants) is False
 
 
-def idle(program: Program) -> list[Idle]:
+def dead_code(program: ReachedProgram) -> list[DeadCode]:
     """Return the code that never runs, in order of files and lines; never raises."""
-    constants, found = switches(program), list[Idle]()
+    constants, found = constant_names(program), list[DeadCode]()
     for file, tree in program.trees.items():
         for node in ast.walk(tree):
-            found += [Idle(file, node, *_span(off), why) for off, why in _off(node, constants)]
+            found += [DeadCode(file, node, *_span(off), why) for off, why in _off(node, constants)]
     for unit in program.unreached:
         node = unit.node
         assert not isinstance(node, ast.Module)
-        found.append(Idle(unit.file, node, *_span([node]), UNCALLED))
+        found.append(DeadCode(unit.file, node, *_span([node]), UNCALLED))
     return sorted(found, key=lambda entry: (entry.file, entry.first, entry.last))
 
 
-def idle_lines(program: Program) -> dict[str, frozenset[int]]:
+def dead_lines(program: ReachedProgram) -> dict[str, frozenset[int]]:
     """Return the numbers of the lines that never run, by file."""
     lines: dict[str, set[int]] = {}
-    for entry in idle(program):
+    for entry in dead_code(program):
         lines.setdefault(entry.file, set()).update(range(entry.first, entry.last + 1))
     return {file: frozenset(numbers) for file, numbers in lines.items()}
 
 
 def _off(node: ast.AST, constants: Mapping[str, Any]) -> Iterator[tuple[list[Any], str]]:
     """Yield the code that one node switches off, and why."""
-    if isinstance(node, ast.If | ast.While) and is_off(node.test, constants):
+    if isinstance(node, ast.If | ast.While) and never_runs(node.test, constants):
         yield node.body, NEVER
     elif isinstance(node, ast.If) and _value(node.test, constants) is True and node.orelse:
         yield node.orelse, ALWAYS
-    elif isinstance(node, ast.IfExp) and is_off(node.test, constants):
+    elif isinstance(node, ast.IfExp) and never_runs(node.test, constants):
         yield [node.body], NEVER
     elif isinstance(node, ast.For) and _is_empty(node.iter):
         yield node.body, EMPTY

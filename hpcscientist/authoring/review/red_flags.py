@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hpcscientist.authoring.review.equivalence import same_program, unread_constants
-from hpcscientist.authoring.review.reachability import UNCALLED, Program, Unit, idle, read, switches
+from hpcscientist.authoring.review.reachability import (
+    UNCALLED,
+    ProgramUnit,
+    ReachedProgram,
+    constant_names,
+    dead_code,
+    read,
+)
 from hpcscientist.authoring.review.source import UNREADABLE
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.base import Record
@@ -175,8 +182,8 @@ class Sign(Record):
 class _Pair:
     """A candidate and its reference; `old` holds the reference's code as dumps of its nodes."""
 
-    candidate: Program
-    reference: Program
+    candidate: ReachedProgram
+    reference: ReachedProgram
     old: frozenset[str]
     metrics: tuple[str, ...]
 
@@ -188,7 +195,7 @@ class _Pair:
             for node in ast.walk(tree):
                 yield file, node
 
-    def new_units(self) -> list[Unit]:
+    def new_units(self) -> list[ProgramUnit]:
         known = {(unit.file, unit.name) for unit in self.reference.units}
         return [
             unit
@@ -291,8 +298,8 @@ def _suppresses(node: ast.AST) -> bool:
 
 
 def _idle(pair: _Pair) -> Iterator[Sign]:
-    known = {ast.dump(entry.node) for entry in idle(pair.reference)}
-    for entry in idle(pair.candidate):
+    known = {ast.dump(entry.node) for entry in dead_code(pair.reference)}
+    for entry in dead_code(pair.candidate):
         if entry.why != UNCALLED and ast.dump(entry.node) not in known:
             text = f"code that {entry.why}"
             yield Sign(kind="idle", file=entry.file, line=entry.first, text=text)
@@ -300,7 +307,7 @@ def _idle(pair: _Pair) -> Iterator[Sign]:
 
 def _zero(pair: _Pair) -> Iterator[Sign]:
     """Yield a sign for each term that is multiplied by 0 before it is added."""
-    constants = switches(pair.candidate)
+    constants = constant_names(pair.candidate)
     for file, node in pair.nodes():
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
             for term in (node.left, node.right):
@@ -351,7 +358,7 @@ def _shared(nodes: list[ast.AST]) -> frozenset[str]:
     )
 
 
-def _dumps(program: Program) -> frozenset[str]:
+def _dumps(program: ReachedProgram) -> frozenset[str]:
     trees = program.trees.values()
     return frozenset(ast.dump(n) for tree in trees for n in ast.walk(tree) if _is_piece(n))
 

@@ -31,7 +31,7 @@ _NOT_OWN = re.compile(r"\b(?:replac|instead|in place of|rather than|unlike|add)"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedConcept:
     """A concept to look for. `own`: the plan says that it is the reference's own."""
 
     name: str
@@ -39,24 +39,25 @@ class Wanted:
     own: bool = False
 
 
-def wanted(brief: Brief) -> tuple[Wanted, ...]:
+def wanted(brief: Brief) -> tuple[WantedConcept, ...]:
     """Return the concepts that an idea's code must have, each under a unique name.
 
     They are the parts of its plan; without a plan, its concepts; without these, the method as a
     whole.
     """
     if brief.plan is not None:
-        found = [Wanted(line(part, _NAME), own=_is_own(part)) for part in brief.plan.parts]
+        found = [WantedConcept(line(part, _NAME), own=_is_own(part)) for part in brief.plan.parts]
     else:
         found = [
-            Wanted(line(c.name, _NAME), line(c.definition, _DEFINITION)) for c in brief.concepts
+            WantedConcept(line(c.name, _NAME), line(c.definition, _DEFINITION))
+            for c in brief.concepts
         ]
-    named: dict[str, Wanted] = {}
+    named: dict[str, WantedConcept] = {}
     for concept in found:
         if concept.name:
             named.setdefault(concept.name.casefold(), concept)
     of = brief.idea.proposal
-    whole = Wanted(line(of.title, _NAME) or "the method", line(of.method, _DEFINITION))
+    whole = WantedConcept(line(of.title, _NAME) or "the method", line(of.method, _DEFINITION))
     return tuple(named.values()) or (whole,)
 
 
@@ -66,7 +67,7 @@ def profiles(brief: Brief) -> tuple[ConceptRecord, ...]:
     return tuple(c for c in brief.concepts if c.formula or c.code or not named)
 
 
-def meant(named: str, concepts: Sequence[Wanted]) -> Wanted | None:
+def meant(named: str, concepts: Sequence[WantedConcept]) -> WantedConcept | None:
     """Return the concept that a reply names by name, number or beginning; None if unclear."""
     names = [concept.name for concept in concepts]
     found = found_ids((line(named, _NAME), named), names)
@@ -82,7 +83,7 @@ def meant(named: str, concepts: Sequence[Wanted]) -> Wanted | None:
 
 def judgement(
     reply: ReviewReply,
-    concepts: Sequence[Wanted],
+    concepts: Sequence[WantedConcept],
     verify: Callable[[ConceptCheck, bool], ConceptCheck],
 ) -> tuple[ConceptCheck, ...]:
     """Return what one reply says of each concept, in their order, after verification.
@@ -158,7 +159,7 @@ _REMARK = 500  # characters
 _IDENTIFIER = 200
 
 
-class Evidence:
+class CodeComparison:
     """An attempt's code compared with the reference's; `idle` are lines that never run, by file."""
 
     def __init__(

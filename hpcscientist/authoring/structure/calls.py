@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hpcscientist.authoring.structure.inference import Inference
-from hpcscientist.authoring.structure.project import Project, Refs, decorators, last_name
+from hpcscientist.authoring.structure.project import CodeProject, Refs, decorators, last_name
 from hpcscientist.authoring.structure.scopes import Path, first_parameter
 from hpcscientist.authoring.structure.units import FunctionNode, Place, Unit, header_parts, start_of
 
@@ -36,7 +36,7 @@ class CallSite:
 class CallGraph:
     """All calls among a project's definitions, in the order of files and places."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: CodeProject) -> None:
         self.project = project
         self._nodes = {id(unit): _telling(project, unit) for unit in project.units}
         arguments: dict[tuple[int, str], list[tuple[ast.expr, Unit, Path]]] = {}
@@ -155,7 +155,7 @@ class CallGraph:
                     yield from self._special((ref,), ("__len__",), node, unit, path)
 
 
-def _telling(project: Project, unit: Unit) -> list[tuple[ast.AST, Path]]:
+def _telling(project: CodeProject, unit: Unit) -> list[tuple[ast.AST, Path]]:
     """Return the expressions of a unit's own statements that may call something."""
     kinds = (ast.Call, ast.Subscript, ast.BinOp, ast.Attribute, ast.comprehension)
     return [

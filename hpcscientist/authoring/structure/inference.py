@@ -11,8 +11,8 @@ import ast
 from collections.abc import Callable, Mapping
 
 from hpcscientist.authoring.structure.project import (
-    Objects,
-    Project,
+    ClassLookup,
+    CodeProject,
     Ref,
     Refs,
     decorators,
@@ -21,7 +21,7 @@ from hpcscientist.authoring.structure.project import (
     sequence,
     union,
 )
-from hpcscientist.authoring.structure.scopes import Path, Site, first_parameter
+from hpcscientist.authoring.structure.scopes import BindingSite, Path, first_parameter
 from hpcscientist.authoring.structure.units import FunctionNode, Unit, start_of
 
 # What library calls return, as far as that follows from their arguments.
@@ -81,10 +81,10 @@ Arguments = Mapping[tuple[int, str], list[tuple[ast.expr, Unit, Path]]]
 class Inference:
     """One pass of inference; `arguments` are those of the calls that an earlier pass found."""
 
-    def __init__(self, project: Project, arguments: Arguments) -> None:
+    def __init__(self, project: CodeProject, arguments: Arguments) -> None:
         self.project = project
         self._arguments = arguments
-        self.objects = Objects(project, self.infer)
+        self.objects = ClassLookup(project, self.infer)
         self._known: dict[int, Refs] = {}
         self._asked: set[int] = set()
         self._steps = self._cuts = 0
@@ -140,7 +140,7 @@ class Inference:
                 return self.infer(node.value, unit, path)
         return ()
 
-    def site(self, site: Site) -> Refs:
+    def site(self, site: BindingSite) -> Refs:
         """Return what the name that a site binds may be."""
         if site.definition is not None:
             is_class = site.definition.kind == "class"
@@ -178,9 +178,9 @@ class Inference:
                     found.append(elements(self.returned(method)))
         return union(found)
 
-    def _import(self, site: Site) -> Refs:
+    def _import(self, site: BindingSite) -> Refs:
         found = self.imported(site)
-        if isinstance(found, Site):
+        if isinstance(found, BindingSite):
             return self.site(found)
         if site.member is None:
             module = self.project.imported(site.unit.file, site.module, 0)
@@ -189,23 +189,23 @@ class Inference:
             module = self.project.imported(site.unit.file, whole, site.level)
         return (Ref("module", module),) if module is not None else ()
 
-    def imported(self, site: Site) -> Site | None:
+    def imported(self, site: BindingSite) -> BindingSite | None:
         """Return the site that binds an imported name in the candidate's module that defines it.
 
         None for libraries, whole modules and names that the module lacks. If modules re-export a
         name, the module that defines it counts.
         """
-        seen: list[Site] = []
+        seen: list[BindingSite] = []
         while site.kind == "import" and site.member is not None and site not in seen:
             seen.append(site)
             module = self.project.imported(site.unit.file, site.module, site.level)
             member = self.project.member(module, site.member) if module is not None else None
-            if not isinstance(member, Site):
+            if not isinstance(member, BindingSite):
                 return None
             site = member
         return site if seen and site not in seen else None
 
-    def _parameter(self, site: Site) -> Refs:
+    def _parameter(self, site: BindingSite) -> Refs:
         unit = site.unit
         if unit.owner is not None and site.name == first_parameter(unit):
             is_class = "classmethod" in decorators(unit)

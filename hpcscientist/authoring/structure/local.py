@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from hpcscientist.authoring.structure.calls import CallGraph, CallSite
 from hpcscientist.authoring.structure.names import Names, Spot, spot
-from hpcscientist.authoring.structure.project import Project
+from hpcscientist.authoring.structure.project import CodeProject
 from hpcscientist.authoring.structure.records import Call, Definition, LocalStructure, Shape
-from hpcscientist.authoring.structure.scopes import Path, Site, first_parameter
+from hpcscientist.authoring.structure.scopes import BindingSite, Path, first_parameter
 from hpcscientist.authoring.structure.shapes import Shapes
 from hpcscientist.authoring.structure.units import Unit
 from hpcscientist.authoring.tracebacks.log import Frame
@@ -93,7 +93,7 @@ class Neighbours:
             if isinstance(node, ast.Return) and node.value is not None
         ]
 
-    def _origins(self, site: Site, hops: int) -> list[_Step]:
+    def _origins(self, site: BindingSite, hops: int) -> list[_Step]:
         if site.kind == "parameter":
             given = self._graph.arguments.get((id(site.unit), site.name), ())
             return [_Step((value,), unit, path, hops) for value, unit, path in given]
@@ -132,7 +132,7 @@ def local_structure(files: Mapping[str, str], frames: Sequence[Frame]) -> LocalS
     """
     if not frames:
         return LocalStructure()
-    graph = CallGraph(Project(files))
+    graph = CallGraph(CodeProject(files))
     names = Names(graph)
     spots = [found for frame in frames if (found := spot(frame, graph, names)) is not None]
     inner = [
@@ -154,7 +154,7 @@ def local_structure(files: Mapping[str, str], frames: Sequence[Frame]) -> LocalS
 
 def outline(files: Mapping[str, str]) -> LocalStructure:
     """Return all definitions of the code by their headers, their calls and shapes."""
-    graph = CallGraph(Project(files))
+    graph = CallGraph(CodeProject(files))
     found = [unit for unit in graph.project.units if unit.kind != "module"]
     read = Shapes(graph)
     shapes = [shape for unit in graph.project.units for shape in read.of(unit)]

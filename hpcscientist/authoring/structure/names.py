@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hpcscientist.authoring.structure.calls import CallGraph, CallSite
 from hpcscientist.authoring.structure.project import Ref
 from hpcscientist.authoring.structure.records import Binding
-from hpcscientist.authoring.structure.scopes import Path, Site, first_parameter, last_before
+from hpcscientist.authoring.structure.scopes import BindingSite, Path, first_parameter, last_before
 from hpcscientist.authoring.structure.units import (
     Place,
     Unit,
@@ -34,7 +34,7 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 _IMPLICIT = {"__file__", "__name__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"}
 _IMPLICIT |= {"__class__"}
 
-_Found = tuple[Binding, Site | None]
+_Found = tuple[Binding, BindingSite | None]
 
 
 class Names:
@@ -100,16 +100,16 @@ class Names:
 
     def _member(self, module: Unit, attribute: str, name: str) -> Iterator[_Found]:
         member = self._project.member(module, attribute)
-        if isinstance(member, Site):
+        if isinstance(member, BindingSite):
             member = self._inference.imported(member) or member
             yield _binding(name, member), member
         elif member is None and attribute not in _IMPLICIT:
             yield Binding(name=name, file=module.file, line=0), None
 
-    def _object(self, ref: Ref, name: str) -> Site | None:
+    def _object(self, ref: Ref, name: str) -> BindingSite | None:
         return self._inference.objects.attribute_site(ref, name)
 
-    def _set_here(self, node: ast.Attribute, unit: Unit, path: Path) -> Site | None:
+    def _set_here(self, node: ast.Attribute, unit: Unit, path: Path) -> BindingSite | None:
         """Return where the same method set an attribute of its object earlier."""
         if not isinstance(node.value, ast.Name) or node.value.id != first_parameter(unit):
             return None
@@ -138,12 +138,12 @@ def _read(node: ast.Name, statement: ast.AST) -> bool:
     return augmented or not isinstance(node.ctx, ast.Store)
 
 
-def _itself(site: Site) -> bool:
+def _itself(site: BindingSite) -> bool:
     """Return whether a name is a method's name for its object."""
     return site.kind == "parameter" and site.name == first_parameter(site.unit)
 
 
-def _binding(name: str, site: Site) -> Binding:
+def _binding(name: str, site: BindingSite) -> Binding:
     code = one_line(site.unit.source.line(site.line), _CODE)
     return Binding(name=name, file=site.unit.file, line=site.line, code=code)
 
@@ -176,7 +176,7 @@ class Spot:
     line: int
     parts: tuple[ast.AST, ...]
     path: Path
-    names: tuple[tuple[Binding, Site | None], ...]
+    names: tuple[tuple[Binding, BindingSite | None], ...]
 
     @property
     def place(self) -> tuple[int, int, int]:

@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcscientist.authoring.structure.scopes import Path, Scope, Site, collect, last_before
+from hpcscientist.authoring.structure.scopes import (
+    BindingSite,
+    Path,
+    UnitScope,
+    collect,
+    last_before,
+)
 from hpcscientist.authoring.structure.units import Place, Unit, parse, units
 
 # References: which of the candidate's definitions an expression may stand for.
@@ -63,7 +69,7 @@ def elements(refs: Refs, index: int | None = None) -> Refs:
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-class Project:
+class CodeProject:
     """The parsed files, with every definition and scope in them."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
@@ -71,11 +77,13 @@ class Project:
         self.modules = {name: units(parse(name, files[name])) for name in names}
         self.units = [unit for module in self.modules.values() for unit in module.walk()]
         self._scopes = {id(unit): collect(unit) for unit in self.units}
-        self._set: dict[int, dict[str, Site]] = {}  # by class: where methods set attributes
-        self._globals: dict[int, dict[str, Site]] = {}  # by module: globals that functions bind
+        self._set: dict[int, dict[str, BindingSite]] = {}  # by class: where methods set attributes
+        self._globals: dict[
+            int, dict[str, BindingSite]
+        ] = {}  # by module: globals that functions bind
         self._dotted = {_dotted(name): module for name, module in self.modules.items()}
 
-    def scope(self, unit: Unit) -> Scope:
+    def scope(self, unit: Unit) -> UnitScope:
         """Return a unit's scope."""
         return self._scopes[id(unit)]
 
@@ -91,7 +99,7 @@ class Project:
         beside = f"{folder}.{module}".strip(".")
         return self._dotted.get(module) or self._dotted.get(beside)
 
-    def see(self, name: str, unit: Unit, place: Place, path: Path = ()) -> Site | None:
+    def see(self, name: str, unit: Unit, place: Place, path: Path = ()) -> BindingSite | None:
         """Return the site that a place in a unit sees for a name; None if nothing binds it."""
         scope = self.scope(unit)
         here = scope.sites.get(name, [])
@@ -105,7 +113,7 @@ class Project:
             return own[-1]
         return self._outside(name, unit)
 
-    def _outside(self, name: str, unit: Unit) -> Site | None:
+    def _outside(self, name: str, unit: Unit) -> BindingSite | None:
         around = unit.parent
         while around is not None:
             sites = self.scope(around).sites.get(name, []) if around.kind != "class" else []
@@ -115,7 +123,7 @@ class Project:
             around = around.parent
         return self._declared_global(name, unit) or self._starred(name, unit.module())
 
-    def _declared_global(self, name: str, unit: Unit) -> Site | None:
+    def _declared_global(self, name: str, unit: Unit) -> BindingSite | None:
         """Return where a function binds a name that it declares global."""
         module = unit.module()
         known = self._globals.get(id(module))
@@ -127,7 +135,7 @@ class Project:
                         known.setdefault(each, sites[-1])
         return known.get(name)
 
-    def _starred(self, name: str, module: Unit) -> Site | None:
+    def _starred(self, name: str, module: Unit) -> BindingSite | None:
         """Return the site that a star import gives a name; for libraries, the import itself."""
         stars = self.scope(module).sites.get("*", [])
         for star in reversed(stars):
@@ -139,7 +147,7 @@ class Project:
                 return sites[-1]
         return None
 
-    def member(self, module: Unit, name: str) -> Site | Unit | None:
+    def member(self, module: Unit, name: str) -> BindingSite | Unit | None:
         """Return what a name means in a module: a site, or a module in a package."""
         sites = [s for s in self.scope(module).sites.get(name, []) if s.region is None]
         if sites:
@@ -150,12 +158,12 @@ class Project:
                 return inner
         return self._starred(name, module)
 
-    def class_attribute(self, owner: Unit, name: str) -> Site | None:
+    def class_attribute(self, owner: Unit, name: str) -> BindingSite | None:
         """Return the site where a class's own body binds a name; methods count."""
         sites = [s for s in self.scope(owner).sites.get(name, []) if s.region is None]
         return sites[-1] if sites else None
 
-    def set_attribute(self, owner: Unit, name: str) -> Site | None:
+    def set_attribute(self, owner: Unit, name: str) -> BindingSite | None:
         """Return where methods set an attribute: `__init__` first, then in file order."""
         known = self._set.get(id(owner))
         if known is None:
@@ -166,7 +174,7 @@ class Project:
                     known.setdefault(each, sites[-1])
         return known.get(name)
 
-    def _looped(self, scope: Scope, place: Place) -> bool:
+    def _looped(self, scope: UnitScope, place: Place) -> bool:
         """Return whether a place lies in a loop of its scope."""
         return any(
             isinstance(node, _LOOPS)
@@ -190,13 +198,13 @@ _MOST = 20  # classes in a lineage
 Infer = Callable[[ast.expr, Unit], Refs]
 
 
-class Objects:
+class ClassLookup:
     """Look-ups in objects and classes; `infer` returns what the name of a base means."""
 
-    def __init__(self, project: Project, infer: Infer) -> None:
+    def __init__(self, project: CodeProject, infer: Infer) -> None:
         self._project, self._infer = project, infer
 
-    def attribute_site(self, ref: Ref, name: str) -> Site | None:
+    def attribute_site(self, ref: Ref, name: str) -> BindingSite | None:
         """Return the site that binds an attribute of an object or class, bases included."""
         classes = self.lineage(ref)
         if ref.kind == "instance":

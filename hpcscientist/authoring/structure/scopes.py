@@ -25,7 +25,7 @@ _EITHER = ({"if", "else"}, {"case"}, {"handler"})
 
 
 @dataclass(eq=False, slots=True)
-class Site:
+class BindingSite:
     """A place that binds a name.
 
     `value` is the expression that it is bound to. With `element`, it is bound to an item of that
@@ -56,18 +56,18 @@ class Site:
 
 
 @dataclass(eq=False, slots=True)
-class Scope:
+class UnitScope:
     """The names that a unit binds; `attributes` are those that it sets on its first parameter."""
 
     unit: Unit
-    sites: dict[str, list[Site]] = field(default_factory=dict)
-    attributes: dict[str, list[Site]] = field(default_factory=dict)
+    sites: dict[str, list[BindingSite]] = field(default_factory=dict)
+    attributes: dict[str, list[BindingSite]] = field(default_factory=dict)
     outer: set[str] = field(default_factory=set)  # declared global or nonlocal
     statements: list[tuple[ast.stmt | ast.ExceptHandler | ast.match_case, Path]] = field(
         default_factory=list
     )
 
-    def add(self, site: Site) -> None:
+    def add(self, site: BindingSite) -> None:
         """Add a site."""
         self.sites.setdefault(site.name, []).append(site)
 
@@ -82,7 +82,7 @@ class Scope:
         return [(node, path) for lines, node, path in around if lines[0] == start]
 
 
-def last_before(sites: list[Site], place: Place, path: Path, loops: bool) -> Site:
+def last_before(sites: list[BindingSite], place: Place, path: Path, loops: bool) -> BindingSite:
     """Return which of a scope's sites (at least one) a place in that scope sees.
 
     That is the last site before the place. If there is none, it is a site from an earlier
@@ -114,9 +114,9 @@ def _exclude(one: Path, other: Path) -> bool:
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
-def collect(unit: Unit) -> Scope:
+def collect(unit: Unit) -> UnitScope:
     """Return what a unit binds, read from its tree; nothing if it has no tree."""
-    scope = Scope(unit)
+    scope = UnitScope(unit)
     if unit.node is None:
         return scope
     inner = {id(child.node): child for child in unit.children}
@@ -132,7 +132,9 @@ def collect(unit: Unit) -> Scope:
                 place = (node.lineno, node.col_offset)
                 kind = "class" if child.kind == "class" else "def"
                 scope.add(
-                    Site(node.name, place, kind, unit, end=place, path=path, definition=child)
+                    BindingSite(
+                        node.name, place, kind, unit, end=place, path=path, definition=child
+                    )
                 )
             continue
         for branch, block in reversed(list(blocks(node))):
@@ -142,7 +144,7 @@ def collect(unit: Unit) -> Scope:
     return scope
 
 
-def _parameters(scope: Scope, node: FunctionNode) -> None:
+def _parameters(scope: UnitScope, node: FunctionNode) -> None:
     given = node.args
     positional = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults)
@@ -151,19 +153,19 @@ def _parameters(scope: Scope, node: FunctionNode) -> None:
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
     ]
     for number, (argument, default) in enumerate(pairs):
-        site = Site(argument.arg, start_of(argument), "parameter", scope.unit, default)
+        site = BindingSite(argument.arg, start_of(argument), "parameter", scope.unit, default)
         site.index = number if number < len(positional) else None
         scope.add(site)
     for kind in getattr(node, "type_params", ()):  # since Python 3.12
-        scope.add(Site(kind.name, (kind.lineno, kind.col_offset), "rest", scope.unit))
+        scope.add(BindingSite(kind.name, (kind.lineno, kind.col_offset), "rest", scope.unit))
     for rest in (given.vararg, given.kwarg):
         if rest is not None:
-            scope.add(Site(rest.arg, start_of(rest), "rest", scope.unit))
+            scope.add(BindingSite(rest.arg, start_of(rest), "rest", scope.unit))
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The value that a target is bound to, and how, as in `Site`."""
+    """The value that a target is bound to, and how, as in `BindingSite`."""
 
     kind: str
     value: ast.expr | None
@@ -174,7 +176,7 @@ class _Given:
     note: ast.expr | None = None
 
 
-def _bind(scope: Scope, node: ast.AST, path: Path) -> None:
+def _bind(scope: UnitScope, node: ast.AST, path: Path) -> None:
     """Add what a statement binds itself, without its blocks."""
     if isinstance(node, ast.Global | ast.Nonlocal):
         scope.outer.update(node.names)
@@ -215,7 +217,7 @@ def _targets(node: ast.AST, path: Path, declared: bool) -> list[tuple[ast.expr, 
     return []
 
 
-def _within(scope: Scope, part: ast.AST, path: Path) -> None:
+def _within(scope: UnitScope, part: ast.AST, path: Path) -> None:
     """Add what expressions bind: walruses, patterns, comprehensions, lambdas."""
     for node in ast.walk(part):
         if isinstance(node, ast.NamedExpr):
@@ -235,7 +237,7 @@ def _within(scope: Scope, part: ast.AST, path: Path) -> None:
                 scope.add(_site(scope, argument.arg, start_of(argument), given))
 
 
-def _target(scope: Scope, target: ast.expr, given: _Given) -> None:
+def _target(scope: UnitScope, target: ast.expr, given: _Given) -> None:
     """Add the names of a target; a tuple literal is unpacked."""
     stack: list[tuple[ast.expr, _Given, int | None]] = [(target, given, None)]
     while stack:
@@ -263,8 +265,10 @@ def _apart(items: list[ast.expr], bound: _Given) -> list[tuple[ast.expr, _Given,
     return [(item, replace(bound, element=True), number) for number, item in enumerate(items)]
 
 
-def _site(scope: Scope, name: str, place: Place, given: _Given, index: int | None = None) -> Site:
-    site = Site(name, place, given.kind, scope.unit, given.value, given.element, index)
+def _site(
+    scope: UnitScope, name: str, place: Place, given: _Given, index: int | None = None
+) -> BindingSite:
+    site = BindingSite(name, place, given.kind, scope.unit, given.value, given.element, index)
     site.note = given.note
     site.end, site.path, site.region = given.end, given.path, given.region
     return site
@@ -280,10 +284,10 @@ def first_parameter(unit: Unit) -> str:
     return given[0].arg if given else ""
 
 
-def _imports(scope: Scope, node: ast.Import | ast.ImportFrom, path: Path) -> None:
+def _imports(scope: UnitScope, node: ast.Import | ast.ImportFrom, path: Path) -> None:
     place, end = (node.lineno, node.col_offset), end_of(node)
     for alias in node.names:
-        site = Site("", place, "import", scope.unit, end=end, path=path)
+        site = BindingSite("", place, "import", scope.unit, end=end, path=path)
         site.place = (alias.lineno, alias.col_offset)
         if isinstance(node, ast.ImportFrom):
             site.name, site.module, site.level = (

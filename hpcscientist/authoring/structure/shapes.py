@@ -15,7 +15,7 @@ from typing import Any
 from hpcscientist.authoring.structure.calls import CallGraph
 from hpcscientist.authoring.structure.project import last_name
 from hpcscientist.authoring.structure.records import Shape
-from hpcscientist.authoring.structure.scopes import Path, Scope, Site
+from hpcscientist.authoring.structure.scopes import BindingSite, Path, UnitScope
 from hpcscientist.authoring.structure.units import Unit, end_of, header_parts, start_of
 from hpcscientist.files.text import one_line
 
@@ -37,7 +37,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-class Unknown(Exception):
+class UnknownValue(Exception):
     """The source does not determine the value."""
 
 
@@ -55,7 +55,7 @@ class Values:
             self._steps = _STEPS
         self._steps -= 1
         if self._depth >= _DEPTH or self._steps < 0:
-            raise Unknown
+            raise UnknownValue
         self._depth += 1
         try:
             return self._fold(node, unit, path)
@@ -80,21 +80,21 @@ class Values:
             case ast.Subscript():
                 value = self._item(node, unit, path)
             case _:
-                raise Unknown
+                raise UnknownValue
         return value
 
     def _computed(self, node: ast.BinOp, unit: Unit, path: Path) -> Value:
         compute = _OPERATORS.get(type(node.op))
         if compute is None:
-            raise Unknown
+            raise UnknownValue
         left = _number(self.fold(node.left, unit, path))
         right = _number(self.fold(node.right, unit, path))
         if isinstance(node.op, ast.Pow) and not (abs(left) <= 1000 and 0 <= right <= 12):
-            raise Unknown
+            raise UnknownValue
         try:
             value: Value = _number(compute(left, right))
         except ArithmeticError:
-            raise Unknown from None
+            raise UnknownValue from None
         return value
 
     def _item(self, node: ast.Subscript, unit: Unit, path: Path) -> Value:
@@ -103,7 +103,7 @@ class Values:
         if isinstance(whole, tuple) and isinstance(index, int) and abs(index) < len(whole):
             item: Value = whole[index]
             return item
-        raise Unknown
+        raise UnknownValue
 
     def _attribute(self, node: ast.Attribute, unit: Unit, path: Path) -> Value:
         """Return a constant of a module or class, or an attribute that is set once."""
@@ -111,14 +111,14 @@ class Values:
         for ref in self._inference.infer(node.value, unit, path):
             if ref.kind == "module" and ref.unit is not None:
                 member = self._project.member(ref.unit, node.attr)
-                found.add(self._site(member if isinstance(member, Site) else None))
+                found.add(self._site(member if isinstance(member, BindingSite) else None))
             elif ref.kind in ("instance", "class"):
                 found.add(self._site(self._inference.objects.attribute_site(ref, node.attr)))
         return _only(found)
 
-    def _site(self, site: Site | None) -> Value:
+    def _site(self, site: BindingSite | None) -> Value:
         if site is None or site.element or site.kind not in ("assign", "parameter", "import"):
-            raise Unknown
+            raise UnknownValue
         if site.kind == "import":
             return self._site(self._inference.imported(site))
         if site.kind == "parameter":
@@ -126,10 +126,10 @@ class Values:
         scope = self._project.scope(site.unit)
         listed = scope.attributes if _of_object(site, scope) else scope.sites
         if len(listed.get(site.name, ())) != 1 or site.value is None or self._rebound(site):
-            raise Unknown
+            raise UnknownValue
         return self.fold(site.value, site.unit, site.path)
 
-    def _rebound(self, site: Site) -> bool:
+    def _rebound(self, site: BindingSite) -> bool:
         """Return whether other functions bind the name too, as a global or as an attribute."""
         owner = site.unit.owner
         if owner is not None and _of_object(site, self._project.scope(site.unit)):
@@ -141,36 +141,36 @@ class Values:
         inner = site.unit.walk()
         return any(site.name in self._project.scope(u).outer for u in inner)
 
-    def _parameter(self, site: Site) -> Value:
+    def _parameter(self, site: BindingSite) -> Value:
         """Return the value that all known calls pass for a parameter, by default if need be."""
         calls = [s for s in self._graph.sites if s.callee is site.unit]
         if not calls:
-            raise Unknown
+            raise UnknownValue
         found: set[Value] = set()
         for call in calls:
             if (given := call.given.get(site.name)) is not None:
                 found.add(self.fold(given, call.caller, call.path))
             elif _spread(call.node) or site.value is None or site.unit.parent is None:
-                raise Unknown
+                raise UnknownValue
             else:
                 found.add(self.fold(site.value, site.unit.parent))
         return _only(found)
 
 
-def _of_object(site: Site, scope: Scope) -> bool:
+def _of_object(site: BindingSite, scope: UnitScope) -> bool:
     """Return whether a site binds an attribute of a method's object."""
     return site in scope.attributes.get(site.name, ())
 
 
 def _only(found: set[Value]) -> Value:
     if len(found) != 1:
-        raise Unknown
+        raise UnknownValue
     return found.pop()
 
 
 def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
-        raise Unknown
+        raise UnknownValue
     return value
 
 
@@ -264,7 +264,7 @@ class Shapes:
             return f"({inner}{comma})", any(size for _, size in parts)
         try:
             value = self._values.fold(node, unit, path)
-        except Unknown:
+        except UnknownValue:
             return _source(node, unit), False
         sizes = value if isinstance(value, tuple) else (value,)
         number = any(isinstance(size, int) and not isinstance(size, bool) for size in sizes)

@@ -26,7 +26,7 @@ _BRANCH = re.compile(r"^(elif|else|except|finally|case)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A file's lines and its tree; `aside` are the lines that the tree lacks.
 
     `tree` is None if too many lines fail to parse. `blockless` maps each header whose block is
@@ -44,11 +44,11 @@ class Source:
         return self.lines[number - 1].strip() if 1 <= number <= len(self.lines) else ""
 
 
-def parse(file: str, text: str) -> Source:
+def parse(file: str, text: str) -> SourceFile:
     """Return a file, parsed as far as possible; never raises."""
     lines = tuple(_NEWLINE.split(text))
     if len(text) > MAX_SOURCE:
-        return Source(file, lines, None, frozenset())
+        return SourceFile(file, lines, None, frozenset())
     readable = text.removeprefix("\ufeff").replace("\0", " ").encode("utf-8", "replace").decode()
     tried = _NEWLINE.split(readable)
     aside: dict[int, int] = {}  # line -> how often it was replaced
@@ -56,14 +56,14 @@ def parse(file: str, text: str) -> Source:
     for _ in range(_TRIES):
         found = _tree(tried)
         if not isinstance(found, SyntaxError):
-            return Source(file, lines, found, frozenset(aside), blockless)
+            return SourceFile(file, lines, found, frozenset(aside), blockless)
         if header := _without_block(found, len(tried)):
             blockless[header] = max(header, min(found.lineno or header, len(lines)))
             _complete(tried, header)
             aside[blockless[header]] = aside.get(blockless[header], 0)
         else:
             _put_aside(tried, found, aside)
-    return Source(file, lines, None, frozenset(aside))
+    return SourceFile(file, lines, None, frozenset(aside))
 
 
 def _tree(lines: list[str]) -> ast.Module | SyntaxError | None:
@@ -149,7 +149,7 @@ ScopeNode = FunctionNode | ast.ClassDef | ast.Module
 class Unit:
     """A module, class or function as a scope; `node` is None if the file does not parse."""
 
-    source: Source
+    source: SourceFile
     name: str
     kind: Kind
     node: ScopeNode | None
@@ -204,7 +204,7 @@ class Unit:
         return one_line(text, _SIGNATURE)
 
 
-def units(source: Source) -> Unit:
+def units(source: SourceFile) -> Unit:
     """Return a file's module, with every definition in it."""
     whole = max(len(source.lines), 1)
     module = Unit(source, MODULE, "module", source.tree, 1, whole, 1)

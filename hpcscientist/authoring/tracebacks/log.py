@@ -44,7 +44,7 @@ _MAX_SHOWN = 20
 
 
 @dataclass(slots=True)
-class Place:
+class LoggedFrame:
     """A frame as the log has it, with the source lines shown for it.
 
     `function` is None if a compiler (Python's too) names a line but no function.
@@ -57,7 +57,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Block:
+class TracebackBlock:
     """One traceback. `aside`: it is not why the program ended, such as a destructor's.
 
     `sure`: it reports an exception or a crash; otherwise it may be a stack printed on the way.
@@ -69,11 +69,11 @@ class Block:
     headed: bool = True
     margin: bool = False  # part of an exception group
     first_inner: bool = False
-    places: list[Place] = field(default_factory=list)
+    places: list[LoggedFrame] = field(default_factory=list)
     exception: str | None = None
 
 
-def blocks(lines: Sequence[str]) -> list[Block]:
+def blocks(lines: Sequence[str]) -> list[TracebackBlock]:
     """Return the tracebacks of a log in order, but the `aside` ones first."""
     reader = _Reader()
     for line in lines:
@@ -83,9 +83,11 @@ def blocks(lines: Sequence[str]) -> list[Block]:
 
 class _Reader:
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
-        self._block: Block | None = None  # the one being read
-        self._unfinished: Block | None = None  # its exception's text continues on the next line
+        self.blocks: list[TracebackBlock] = []
+        self._block: TracebackBlock | None = None  # the one being read
+        self._unfinished: TracebackBlock | None = (
+            None  # its exception's text continues on the next line
+        )
         self._fatal = False  # in the dump of a crash, where one thread is the current one
         self._previous = self._said = ""  # the last line, and the last that is not blank
 
@@ -102,9 +104,9 @@ class _Reader:
             self._block = self._unfinished = None
         elif HEADER.search(bare):
             ignored = self._previous.startswith("Exception ignored ")
-            self._open(Block(aside=ignored, margin=bare != line))
+            self._open(TracebackBlock(aside=ignored, margin=bare != line))
         elif _STACK.match(line):
-            self._open(Block(sure=False, headed=False))
+            self._open(TracebackBlock(sure=False, headed=False))
         elif self._crash(line):
             pass
         elif match := _FRAME.match(bare):
@@ -119,7 +121,7 @@ class _Reader:
             self._unfinished.exception = f"{self._unfinished.exception} {bare.strip()}"
             self._unfinished = None
 
-    def _open(self, block: Block) -> Block:
+    def _open(self, block: TracebackBlock) -> TracebackBlock:
         self._block, self._unfinished = block, None
         self.blocks.append(block)
         return block
@@ -128,15 +130,15 @@ class _Reader:
         """Return whether faulthandler or C++ wrote the line before frames; open its block."""
         if _CRASH.match(line):
             self._fatal = line.startswith("Fatal")
-            self._open(Block(first_inner=True, exception=line))
+            self._open(TracebackBlock(first_inner=True, exception=line))
         elif thread := _THREAD.match(line):
             current = thread.group(1) is not None
             if self._block is None or self._block.places or not self._block.first_inner:
-                self._open(Block(first_inner=True))
+                self._open(TracebackBlock(first_inner=True))
             if self._block is not None:
                 self._block.aside = self._fatal and not current
         elif _ABORT.match(line):
-            block = self._open(Block(aside=True, exception=line))
+            block = self._open(TracebackBlock(aside=True, exception=line))
             self._block, self._unfinished = None, block
         else:
             return False
@@ -148,26 +150,26 @@ class _Reader:
         block = self._block
         if block is None:  # a syntax error, part of a message, or the log's start is cut off
             sure = colon is not None or self._said.rstrip().endswith(":")
-            block = self._open(Block(margin=margin, sure=sure, headed=False))
+            block = self._open(TracebackBlock(margin=margin, sure=sure, headed=False))
         name = one_line(function, 80) if function else None
-        block.places.append(Place(path, int(line), name))
+        block.places.append(LoggedFrame(path, int(line), name))
 
     @staticmethod
-    def _source(block: Block, line: str) -> None:
+    def _source(block: TracebackBlock, line: str) -> None:
         """Keep a source line that follows a frame, unless it holds only marks."""
         if block.places and not _NO_SOURCE.match(line):
             shown = block.places[-1].shown
             if len(shown) < _MAX_SHOWN:
                 shown.append(line.strip())
 
-    def _end(self, block: Block, text: str) -> None:
+    def _end(self, block: TracebackBlock, text: str) -> None:
         """Take the first line that is not indented: the exception, or other output."""
         if block.first_inner:
             return
         if _KNOWN.match(text) or (block.headed and _EXCEPTION.match(text)):
             block.exception, block.sure = text, True
             if place := _OF_SYNTAX.match(text):
-                block.places.append(Place(place.group(1), int(place.group(2)), None))
+                block.places.append(LoggedFrame(place.group(1), int(place.group(2)), None))
             self._unfinished = block if text.rstrip().endswith(":") else None
             self._block = None
         elif not block.headed:
@@ -184,7 +186,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LAST = 0x10FFFF
 
 
-def own(place: Place, files: Mapping[str, str]) -> tuple[str, int, str, str] | None:
+def own(place: LoggedFrame, files: Mapping[str, str]) -> tuple[str, int, str, str] | None:
     """Return a frame's file in `files`, line, function and code; None if it lies in no such file.
 
     The longest file name that fits the end of the path is taken.
@@ -204,7 +206,7 @@ def own(place: Place, files: Mapping[str, str]) -> tuple[str, int, str, str] | N
     return (name, place.line, function, code) if known else None
 
 
-def _named(path: str, place: Place, files: Mapping[str, str]) -> str | None:
+def _named(path: str, place: LoggedFrame, files: Mapping[str, str]) -> str | None:
     """Return the name of the file in `files` that a path leads to; None if that is not clear."""
     names = [name for name in files if path == name or path.endswith(f"/{name}")]
     if names:
@@ -258,7 +260,7 @@ def _holds(line: str, parts: Sequence[str]) -> bool:
     return at <= end
 
 
-def _may_be_in(function: str, place: Place, text: str) -> bool:
+def _may_be_in(function: str, place: LoggedFrame, text: str) -> bool:
     """Return whether a line may lie in a function or class of this name.
 
     Asked if the log shows no source. True for `<module>` and the like, and for text that cannot
@@ -268,7 +270,7 @@ def _may_be_in(function: str, place: Place, text: str) -> bool:
     return unknown or _is_in(function, place, text)
 
 
-def _is_in(function: str, place: Place, text: str) -> bool:
+def _is_in(function: str, place: LoggedFrame, text: str) -> bool:
     spans = _spans(text) or ()
     return any(name == function and start <= place.line <= end for name, start, end in spans)
 
@@ -340,7 +342,7 @@ def last_error(log: str) -> str:
     return one_line(f"{last} ({asserted.group(1)})" if asserted else last, MAX_ERROR)
 
 
-def _own(found: Sequence[Block], files: Mapping[str, str]) -> list[Frame]:
+def _own(found: Sequence[TracebackBlock], files: Mapping[str, str]) -> list[Frame]:
     kept: dict[tuple[str, int, str, str], None] = {}
     for block in reversed(found):
         order = reversed(block.places) if block.first_inner else block.places

@@ -17,9 +17,9 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.models.chat import Call
+from hpcscientist.models.chat import ChatLine
 from hpcscientist.models.open import role_specs
 from hpcscientist.models.replay import recorded_calls
 from hpcscientist.models.structured import CUT_OFF
@@ -68,7 +68,7 @@ class StageCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class CampaignCounts:
     """One campaign. `steps` counts ideas by the names in STEPS, `failures` ideas by cause.
 
     `seconds` is the time from the first request to the end, None if the campaign was resumed.
@@ -96,7 +96,7 @@ class Measured:
         return (within[-1][0], within[-1][1]) if within else (0, 0)
 
 
-def read(paths: RunPaths) -> Measured:
+def read(paths: RunPaths) -> CampaignCounts:
     """Read a campaign. Raises RunDirectoryError and ModelSpecError."""
     lines = journal.read_lines(paths.journal)
     state = fold(line.event for line in lines)
@@ -113,7 +113,7 @@ def read(paths: RunPaths) -> Measured:
         for line in lines
         if isinstance(line.event, TrialEnded) and isinstance(line.event.report.outcome, Scored)
     }
-    return Measured(
+    return CampaignCounts(
         stages=stages,
         steps=_steps(state, rows, ran),
         failures=_failures(state, lines),
@@ -124,15 +124,15 @@ def read(paths: RunPaths) -> Measured:
     )
 
 
-def stage_costs(calls: Iterable[Call]) -> dict[str, StageCost]:
+def stage_costs(calls: Iterable[ChatLine]) -> dict[str, StageCost]:
     """Return the cost of each stage, in the order of their first calls."""
-    by_stage: dict[str, list[Call]] = defaultdict(list)
+    by_stage: dict[str, list[ChatLine]] = defaultdict(list)
     for call in calls:
         by_stage[call.stage].append(call)
     return {stage: _cost(of) for stage, of in by_stage.items()}
 
 
-def _cost(calls: Sequence[Call]) -> StageCost:
+def _cost(calls: Sequence[ChatLine]) -> StageCost:
     repairs = [call for call in calls if call.repair]
     questions = len(calls) - len(repairs)
     return StageCost(
@@ -165,7 +165,7 @@ def _steps(state: CampaignState, rows: Mapping[str, ResultRow], ran: set[str]) -
     return {step: found[step] for step in STEPS}
 
 
-def _failures(state: CampaignState, lines: Sequence[Line]) -> dict[str, int]:
+def _failures(state: CampaignState, lines: Sequence[JournalLine]) -> dict[str, int]:
     """Count the ideas that were not scored by their cause, the most frequent first."""
     last: dict[str, IdeaFailed] = {}
     for line in lines:
@@ -209,7 +209,7 @@ def _improved_at(
     return list(zip(used, *counts, strict=True))
 
 
-def _seconds(lines: Sequence[Line]) -> float | None:
+def _seconds(lines: Sequence[JournalLine]) -> float | None:
     """Return the seconds from the first request to the end, without the time to load a model."""
     if sum(isinstance(line.event, DriverStarted) for line in lines) != 1:
         return None
@@ -237,7 +237,7 @@ PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ModelOptions:
     """What to measure: campaigns of `settings` in `folder`, one for each of `seeds` seeds.
 
     With `control`, the control arm also runs as many ideas with each seed. `ablate` names parts in
@@ -257,7 +257,7 @@ class Ablation:
     """A campaign that lacks a part, or `has_part`, unlike the model's own."""
 
     has_part: bool
-    measured: Measured
+    measured: CampaignCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,12 +268,12 @@ class Pair:
     """
 
     seed: int
-    model: Measured
-    control: Measured | None
+    model: CampaignCounts
+    control: CampaignCounts | None
     ablations: Mapping[str, Ablation] = field(default_factory=dict)
 
 
-def measure(options: Options, tell: Tell) -> list[Pair]:
+def measure(options: ModelOptions, tell: Tell) -> list[Pair]:
     """Run and read every campaign. Raises what a launch or a driver raises."""
     first = options.settings.seed
     seeds = range(first, first + options.seeds)
@@ -282,8 +282,8 @@ def measure(options: Options, tell: Tell) -> list[Pair]:
     ]
 
 
-def _pair(settings: Settings, options: Options, tell: Tell) -> Pair:
-    def run(name: str, own: Settings) -> Measured:
+def _pair(settings: Settings, options: ModelOptions, tell: Tell) -> Pair:
+    def run(name: str, own: Settings) -> CampaignCounts:
         return read(campaigns.run(f"{name}-{settings.seed}", own, options.folder, tell))
 
     control = None

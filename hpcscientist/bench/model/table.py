@@ -13,7 +13,7 @@ from rich.table import Table
 from scipy.stats import t as student
 
 from hpcscientist.bench.figure import Figure
-from hpcscientist.bench.model.measure import STEPS, Measured, Pair, StageCost
+from hpcscientist.bench.model.measure import STEPS, CampaignCounts, Pair, StageCost
 from hpcscientist.feedback.statistics import CONFIDENCE
 
 
@@ -97,7 +97,7 @@ def _per(total: float | None, count: int) -> float | None:
     return None if total is None or not count else total / count
 
 
-_COSTS: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
+_COSTS: tuple[tuple[str, str, Callable[[CampaignCounts], float | None]], ...] = (
     ("tokens", "a campaign", lambda of: of.tokens),
     ("tokens a scored idea", "tokens", lambda of: _per(of.tokens, of.steps["scored"])),
     ("tokens a confirmed idea", "tokens", lambda of: _per(of.tokens, of.steps["confirmed"])),
@@ -109,7 +109,7 @@ _COSTS: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
 
 
 # The gain of a part: the difference between campaigns with and without it, at the same seed.
-_GIVES: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
+_GIVES: tuple[tuple[str, str, Callable[[CampaignCounts], float | None]], ...] = (
     ("scored", "ideas a campaign", lambda of: of.steps["scored"]),
     ("improved", "ideas a campaign", lambda of: of.steps["improved"]),
     ("confirmed", "ideas a campaign", lambda of: of.steps["confirmed"]),
@@ -123,7 +123,7 @@ def _ablated(pairs: Sequence[Pair]) -> list[str]:
 
 
 def _given(
-    pairs: Sequence[Pair], part: str, measured: Callable[[Measured], float | None]
+    pairs: Sequence[Pair], part: str, measured: Callable[[CampaignCounts], float | None]
 ) -> list[float]:
     found = []
     for pair in pairs:

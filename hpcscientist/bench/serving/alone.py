@@ -2,9 +2,9 @@
 
     python -m hpcscientist.bench.serving.alone
 
-It reads lines of JSON: an `Engine`, then any number of `Batch`es. It answers each with a line: what
-the engine resolved, then how long the batch took and how many tokens it produced. All other output
-goes to standard error.
+It reads lines of JSON: an `AloneEngine`, then any number of `RequestBatch`es. It answers each with
+a line: what the engine resolved, then how long the batch took and how many tokens it produced. All
+other output goes to standard error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.system import processes
 
 
-class Engine(Record):
+class AloneEngine(Record):
     """The engine of a replica: its model's folder and its arguments by name."""
 
     folder: str
@@ -38,7 +38,7 @@ class Resolved(Record):
     executor: str
 
 
-class Batch(Record):
+class RequestBatch(Record):
     """Requests, of which at most `in_flight` are in flight at once."""
 
     requests: tuple[ModelRequest, ...]
@@ -58,14 +58,14 @@ def main() -> None:
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # vLLM also prints to stdout
-    model, resolved = start(Engine.model_validate_json(sys.stdin.readline()))
+    model, resolved = start(AloneEngine.model_validate_json(sys.stdin.readline()))
     out.write(resolved.model_dump_json() + "\n")
     for line in sys.stdin:
-        batch = Batch.model_validate_json(line)
+        batch = RequestBatch.model_validate_json(line)
         out.write(run(model, batch).model_dump_json() + "\n")
 
 
-def start(engine: Engine) -> tuple[Any, Resolved]:
+def start(engine: AloneEngine) -> tuple[Any, Resolved]:
     """Start an engine that is configured exactly as a replica.
 
     For omitted arguments vLLM has other defaults for `LLM` than for a server; the server's are
@@ -96,7 +96,7 @@ def start(engine: Engine) -> tuple[Any, Resolved]:
     )
 
 
-def run(model: Any, batch: Batch) -> Taken:
+def run(model: Any, batch: RequestBatch) -> Taken:
     """Answer requests with the sampling parameters of a server, as `LLM.chat` does."""
     from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
 

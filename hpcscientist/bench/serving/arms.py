@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from hpcscientist.bench.serving.alone import Batch, Engine, Resolved, Taken
+from hpcscientist.bench.serving.alone import AloneEngine, RequestBatch, Resolved, Taken
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ServingError
 from hpcscientist.files.atomic import read_tail
@@ -44,7 +44,7 @@ _POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ServingGround:
     """Folders for planes and engines, the model to serve, and the site."""
 
     root: Path
@@ -108,12 +108,12 @@ class Alone:
 
     def start(self, served: ServedModel) -> None:
         """Start the engine with a replica's settings; this takes minutes. Raises ServingError."""
-        engine = Engine(folder=served.folder, arguments=served.engine)
+        engine = AloneEngine(folder=served.folder, arguments=served.engine)
         self.resolved = self._ask(engine, Resolved)
 
     def run(self, requests: Sequence[ModelRequest], in_flight: int) -> Taken:
         """Have vLLM answer requests, this many at once. Raises ServingError."""
-        return self._ask(Batch(requests=tuple(requests), in_flight=in_flight), Taken)
+        return self._ask(RequestBatch(requests=tuple(requests), in_flight=in_flight), Taken)
 
     def _ask(self, question: Record, kind: type[R]) -> R:
         pipe, answers = self._process.stdin, self._process.stdout
@@ -130,7 +130,7 @@ class Alone:
 
 
 @contextmanager
-def alone(ground: Ground, served: ServedModel) -> Iterator[Alone]:
+def alone(ground: ServingGround, served: ServedModel) -> Iterator[Alone]:
     """Run vLLM alone, with a replica's environment and settings. Raises ServingError."""
     folder = ground.root / f"alone-{secrets.token_hex(2)}"
     folder.mkdir()
@@ -160,11 +160,11 @@ def alone(ground: Ground, served: ServedModel) -> Iterator[Alone]:
 
 
 @contextmanager
-def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
+def whole(ground: ServingGround, settings: Settings) -> Iterator[Whole]:
     """Run the model through plane, key, gate, client and record. Raises ServingError."""
     root = ground.root / f"plane-{secrets.token_hex(2)}"
     spec = f"vllm:{ground.model}"
-    request = serving.Request(
+    request = serving.ServingRequest(
         paths=ServingPaths(root / "serving"),
         owner=f"bench-{secrets.token_hex(4)}",
         folders=(ground.model,),

@@ -21,7 +21,7 @@ import psutil
 
 from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.serving import first
-from hpcscientist.bench.serving.arms import Arm, Ground, Whole, alone, whole
+from hpcscientist.bench.serving.arms import Arm, ServingGround, Whole, alone, whole
 from hpcscientist.bench.serving.model import HIDDEN, LAYERS, WORDS
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ServingError, UsageError
@@ -58,7 +58,7 @@ ON_GPU: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ServingOptions:
     """What to measure, and where.
 
     `model` is a folder of weights, or None for random weights with `hidden` numbers in each of
@@ -83,15 +83,15 @@ class Options:
 # The processor cores available to this process and its children.
 
 
-def own() -> list[int]:
+def own_cores() -> list[int]:
     """Return the cores that this process may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 @contextmanager
-def only(cores: Sequence[int]) -> Iterator[None]:
+def only_cores(cores: Sequence[int]) -> Iterator[None]:
     """Restrict this thread, and what it starts meanwhile, to some of its cores."""
-    before = own()
+    before = own_cores()
     os.sched_setaffinity(0, cores)
     try:
         yield
@@ -99,7 +99,7 @@ def only(cores: Sequence[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def taken(seconds: float) -> float:
+def cores_used(seconds: float) -> float:
     """Return the number of cores that all descendants use, measured for this many seconds."""
     begin, before = time.perf_counter(), _spent()
     time.sleep(seconds)
@@ -126,10 +126,10 @@ _WARM_CHARACTERS = 32
 _REST_S = 10.0
 
 
-class Measured:
+class ServingMeasurement:
     """The measurement, part by part."""
 
-    def __init__(self, options: Options, ground: Ground) -> None:
+    def __init__(self, options: ServingOptions, ground: ServingGround) -> None:
         self._options, self._ground = options, ground
         self._machine = nodes.machine_of(ground.site, nodes.here(), is_slurm=False)
         self._gpus = self._machine.gpus
@@ -142,7 +142,7 @@ class Measured:
     def machine(self) -> str:
         """A description of the machine."""
         engines = f"{self._gpus} GPUs" if self._gpus else "no GPU: engines compute on the cores"
-        return f"{len(own())} cores, {engines}"
+        return f"{len(own_cores())} cores, {engines}"
 
     def check(self) -> None:
         """Check that the requested replicas fit on the machine. Raises ServingError, UsageError."""
@@ -152,7 +152,7 @@ class Measured:
         wanted = self._settings.serving.model_copy(update={"replicas": most})
         try:
             serving.lay_out((self._ground.model,), self._machine, wanted)
-            if not self._gpus and len(own()) < most:
+            if not self._gpus and len(own_cores()) < most:
                 raise ServingError("there is one core")
         except ServingError as error:
             if most == 1:
@@ -170,12 +170,12 @@ class Measured:
     def _throughput(self) -> list[Figure]:
         found: dict[str, dict[int, list[float]]] = {"whole": {}, "alone": {}}
         first_token: dict[str, float] = {}
-        one = first.draw("alone", 1, 1, 1, self._settings.ideation)
+        one = first.draw_requests("alone", 1, 1, 1, self._settings.ideation)
         with ExitStack() as both:
             begun = time.perf_counter()
             ours = both.enter_context(self._plane(1))
             first_token["whole"] = time.perf_counter() - begun
-            resting = taken(_REST_S)  # cores that vLLM alone lacks if it runs beside
+            resting = cores_used(_REST_S)  # cores that vLLM alone lacks if it runs beside
             if self._gpus:  # an engine fills a GPU's memory, so measure in sequence
                 found["whole"] = self._rates({"whole": ours})["whole"]
                 both.close()
@@ -211,7 +211,7 @@ class Measured:
             if name == "cold":
                 ground.tell("putting weights and packages out of memory")
                 both = {*first.packages(ground.python), *first.packages((sys.executable,))}
-                first.forget([ground.model, *both])
+                first.evict([ground.model, *both])
             taken[name] = first.seconds(ground, self._of(1))
             ground.tell(f"the first token came after {taken[name]:.1f} s")
         begun, again = taken["cold"], taken["warm"]
@@ -225,8 +225,8 @@ class Measured:
         """Measure one replica and two; without GPUs, one replica gets half of the cores and two get
         all.
         """
-        cores, count = own(), max(self._options.in_flight)
-        with only(cores if self._gpus else cores[: len(cores) // 2]), self._plane(1) as ours:
+        cores, count = own_cores(), max(self._options.in_flight)
+        with only_cores(cores if self._gpus else cores[: len(cores) // 2]), self._plane(1) as ours:
             one = self._rates({"one replica": ours}, (count,))["one replica"][count]
         with self._plane(2) as ours:
             two = self._rates({"two replicas": ours}, (count,))["two replicas"][count]
@@ -243,7 +243,7 @@ class Measured:
         """Run a plane of this many replicas, and yield it after its first token."""
         settings = self._of(replicas)
         with whole(self._ground, settings) as ours:
-            ours.run(first.draw("first", 1, 1, 1, settings.ideation), 1)
+            ours.run(first.draw_requests("first", 1, 1, 1, settings.ideation), 1)
             yield ours
 
     def _of(self, replicas: int) -> Settings:
@@ -271,7 +271,9 @@ class Measured:
         if number < 0:
             characters, tokens, turns = min(_WARM_CHARACTERS, characters), min(_WARM, tokens), 1
         place = f"run{number}-{count}"
-        requests = first.draw(place, turns * count, characters, tokens, self._settings.ideation)
+        requests = first.draw_requests(
+            place, turns * count, characters, tokens, self._settings.ideation
+        )
         taken = arm.run(requests, count)
         wanted = sum(request.max_tokens for request in requests)
         if taken.tokens != wanted:
@@ -304,7 +306,7 @@ class Measured:
         )
 
 
-__all__ = ["IN_FLIGHT", "ON_GPU", "PARTS", "Options", "figures", "folder_of"]
+__all__ = ["IN_FLIGHT", "ON_GPU", "PARTS", "ServingOptions", "figures", "folder_of"]
 
 _MODEL = "hpcscientist.bench.serving.model"
 
@@ -316,7 +318,7 @@ def folder_of(spec: str, below: Path) -> Path:
     return serving.folder_of(spec, below)
 
 
-def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
+def figures(options: ServingOptions, tell: Tell = lambda text: None) -> list[Figure]:
     """Measure, and leave neither processes nor files behind.
 
     Takes about ten minutes on two cores, and three on a GPU. Raises UsageError and ServingError for
@@ -329,7 +331,7 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
         )
     found: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="hpcsci-bench-", dir=options.folder) as place:
-        measured = Measured(options, _ground(options, Path(place), tell))
+        measured = ServingMeasurement(options, _ground(options, Path(place), tell))
         measured.check()
         tell(measured.machine)
         try:
@@ -349,13 +351,13 @@ def _with_logs(error: ServingError, place: Path, folder: Path) -> ServingError:
     return ServingError(f"{error}; the logs are kept in {kept}")
 
 
-def _size(options: Options) -> tuple[str, ...]:
+def _size(options: ServingOptions) -> tuple[str, ...]:
     given = {"hidden": options.hidden, "layers": options.layers, "words": WORDS}
     return tuple(f"--{name}={number}" for name, number in given.items())
 
 
-def _ground(options: Options, root: Path, tell: Tell) -> Ground:
-    ground = Ground(root, options.model or root / "random", options.site, tell)
+def _ground(options: ServingOptions, root: Path, tell: Tell) -> ServingGround:
+    ground = ServingGround(root, options.model or root / "random", options.site, tell)
     if options.model is None:
         tell("making a model of random weights")
         done = subprocess.run(

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcscientist.bench.serving.arms import Ground, whole
+from hpcscientist.bench.serving.arms import ServingGround, whole
 from hpcscientist.config.settings import RoleSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError
 from hpcscientist.files.text import one_line
@@ -35,7 +35,7 @@ _SYSTEM = "You propose experiments."
 _SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "ri", "so", "tu")
 
 
-def draw(
+def draw_requests(
     place: str, count: int, characters: int, tokens: int, sampling: RoleSettings
 ) -> tuple[ModelRequest, ...]:
     """Return requests of this many characters, answered with this many tokens on average.
@@ -82,7 +82,7 @@ print(*{sysconfig.get_path(name) for name in ("purelib", "platlib")}, sep="\\n")
 """
 
 
-def forget(folders: Iterable[Path]) -> None:
+def evict(folders: Iterable[Path]) -> None:
     """Evict all files below folders from the page cache.
 
     Files that another process has mapped, or that cannot be read, stay in memory.
@@ -122,7 +122,7 @@ class Beginning(Record):
     settings: Settings
 
 
-def seconds(ground: Ground, settings: Settings) -> float:
+def seconds(ground: ServingGround, settings: Settings) -> float:
     """Return the seconds from a process's start to its first token. Raises ServingError.
 
     The process leaves nothing behind, and ends with this one.
@@ -173,10 +173,10 @@ def main() -> int:
     """Serve a model, generate one token, and stop the servers."""
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGINT)
     given = Beginning.model_validate_json(sys.stdin.readline())
-    ground = Ground(given.root, given.model, given.site, lambda text: _say("told", text))
+    ground = ServingGround(given.root, given.model, given.site, lambda text: _say("told", text))
     try:
         with whole(ground, given.settings) as ours:
-            ours.run(draw("first", 1, 1, 1, given.settings.ideation), 1)
+            ours.run(draw_requests("first", 1, 1, 1, given.settings.ideation), 1)
             _say("first", repr(time.time()))
     except HpcsciError as error:
         _say("told", str(error))

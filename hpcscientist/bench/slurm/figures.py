@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcscientist.bench.figure import Call, Figure, Measured, measure
+from hpcscientist.bench.figure import Figure, RunCosts, TimedCall, measure
 from hpcscientist.bench.slurm import instant, ours
-from hpcscientist.bench.slurm.ground import Ground, marked
+from hpcscientist.bench.slurm.ground import SlurmGround, marked
 from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.errors import SchedulerError, UsageError
 from hpcscientist.execution.backends.slurm import batches, submit
@@ -50,22 +50,22 @@ def driver_figures(root: Path, site: Site, sizes: Sequence[int]) -> list[Figure]
     for size in sizes:
         with marked(site) as mark:
             arguments = (str(root), mark, site.model_dump_json(), size)
-            taken[size] = measure({"": Call(drive, arguments)}, runs=1)[""]
-    return compare(taken)
+            taken[size] = measure({"": TimedCall(drive_trials, arguments)}, runs=1)[""]
+    return compare_driver(taken)
 
 
-def drive(root: str, mark: str, site: str, trials: int) -> None:
+def drive_trials(root: str, mark: str, site: str, trials: int) -> None:
     """Drive trials to their end. `mark` is the campaign's id, `site` the profile as JSON."""
     profile = Site.model_validate_json(site)
     if trials < _PACKED_FROM:
         slurm = profile.slurm.model_copy(update={"pack_s": 0.0})
         profile = profile.model_copy(update={"slurm": slurm})
-    ground = Ground(Path(root) / f"driver-{trials}", mark, profile, seconds=0.0)
+    ground = SlurmGround(Path(root) / f"driver-{trials}", mark, profile, seconds=0.0)
     ground.prepare()
     ours.run(ground, ground.specs(trials, _DRIVER_DEADLINE_S), module=instant.MODULE)
 
 
-def compare(taken: Mapping[int, Measured]) -> list[Figure]:
+def compare_driver(taken: Mapping[int, RunCosts]) -> list[Figure]:
     """Return the figures of each number of trials, compared with linear growth from the previous
     one.
     """
@@ -103,7 +103,9 @@ _TASK = "@TASK@"
 _LOOK_S, _ASK_S = 0.05, 15.0
 
 
-def run(ground: Ground, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float) -> float:
+def run_bare(
+    ground: SlurmGround, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float
+) -> float:
     """Run one array task per trial; return the seconds from before `sbatch` to the end of the last.
 
     Raises SchedulerError if one fails, or if they have not ended within `limit_s`.
@@ -111,7 +113,7 @@ def run(ground: Ground, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float
     make_places(ground, len(specs))
     path = ground.root / "bare.sh"
     begin = time.perf_counter()
-    path.write_text(script(ground, specs, command(ground, specs[0])))
+    path.write_text(bare_script(ground, specs, command(ground, specs[0])))
     slurm.run("sbatch", str(path))
     done, asked, is_over = _done(ground), begin, False
     while len(os.listdir(done)) < len(specs):  # noqa: PTH208 (speed)
@@ -127,7 +129,7 @@ def run(ground: Ground, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float
     return seconds
 
 
-def _said(ground: Ground, count: int) -> str:
+def _said(ground: SlurmGround, count: int) -> str:
     """Return a message about an array that failed."""
     good = [file for file in _done(ground).iterdir() if file.read_text().strip() == "0"]
     logs = (file.read_text(errors="replace") for file in sorted(ground.root.glob("*.out")))
@@ -139,7 +141,7 @@ def _said(ground: Ground, count: int) -> str:
     )
 
 
-def script(ground: Ground, specs: Sequence[TrialSpec], command: Sequence[str]) -> str:
+def bare_script(ground: SlurmGround, specs: Sequence[TrialSpec], command: Sequence[str]) -> str:
     """Return the array's script; `@TASK@` in `command` is the task's number."""
     tasks = [[spec] for spec in specs]
     batch = batches.record_of(ground.campaign_id, ground.run.trials, make_batch(tasks), time.time())
@@ -157,9 +159,9 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\"'\"'") + "'" if _TASK in word else shlex.quote(word)
 
 
-def command(ground: Ground, spec: TrialSpec, number: str = _TASK) -> list[str]:
+def command(ground: SlurmGround, spec: TrialSpec, number: str = _TASK) -> list[str]:
     """Return a trial's own command, in the folder with this number."""
-    here = place(ground, number)
+    here = place_of(ground, number)
     out, work = here / "out", here / "work"
     if spec.isolation is Isolation.NONE:
         values = host.settings(spec, str(work))
@@ -169,22 +171,22 @@ def command(ground: Ground, spec: TrialSpec, number: str = _TASK) -> list[str]:
     return container.apptainer_command(spec, places, {}, is_root=os.geteuid() == 0)
 
 
-def make_places(ground: Ground, count: int) -> None:
+def make_places(ground: SlurmGround, count: int) -> None:
     """Create the folders that a trial's worker would create, before the clock starts."""
     _done(ground).mkdir()
     for number in range(count):
         for name in ("out", "work"):
-            (place(ground, str(number)) / name).mkdir(parents=True)
+            (place_of(ground, str(number)) / name).mkdir(parents=True)
     if os.geteuid() == 0 and ground.image is not None:
         container.hand_over((ground.root / "bare",))
 
 
-def place(ground: Ground, number: str) -> Path:
+def place_of(ground: SlurmGround, number: str) -> Path:
     """Return one of the folders that `make_places` creates."""
     return ground.root / "bare" / number
 
 
-def _done(ground: Ground) -> Path:
+def _done(ground: SlurmGround) -> Path:
     return ground.root / "done"
 
 
@@ -213,7 +215,7 @@ _PATIENCE_S = 900.0  # an array's, in addition to the time of its trials in sequ
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SlurmOptions:
     """What to measure, and where. `folder` is on a file system that every node sees.
 
     `trials` overrides the number of trials of both sweeps (None: their own).
@@ -228,7 +230,7 @@ class Options:
     runs: int = 1
 
 
-def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
+def figures(options: SlurmOptions, tell: Tell = lambda text: None) -> list[Figure]:
     """Measure, and leave neither jobs nor files behind.
 
     Raises UsageError if there is no Slurm, SchedulerError and CampaignError if something fails on
@@ -252,7 +254,7 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
     return found
 
 
-def measure_sweep(options: Options, root: Path, sweep: Sweep, tell: Tell) -> list[Figure]:
+def measure_sweep(options: SlurmOptions, root: Path, sweep: Sweep, tell: Tell) -> list[Figure]:
     """Run a bare array and our trials in turn, and return their figures.
 
     Before the clock starts, each side runs one trial. So its files are in the page cache, and the
@@ -297,18 +299,18 @@ def count_entries(folder: Path) -> int:
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
 
 
-def _bare(options: Options, root: Path, sweep: Sweep) -> float:
+def _bare(options: SlurmOptions, root: Path, sweep: Sweep) -> float:
     slurm, limit_s = Slurm.of(options.site), sweep.trials * sweep.seconds + _PATIENCE_S
     for name, count in (("first", 1), ("all", sweep.trials)):
         with _ground(options, root / name, sweep.seconds) as ground:
-            seconds = run(ground, ground.specs(count, _DEADLINE_S), slurm, limit_s)
+            seconds = run_bare(ground, ground.specs(count, _DEADLINE_S), slurm, limit_s)
     return seconds
 
 
 @contextmanager
-def _ground(options: Options, root: Path, seconds: float) -> Iterator[Ground]:
+def _ground(options: SlurmOptions, root: Path, seconds: float) -> Iterator[SlurmGround]:
     with marked(options.site) as mark:
-        ground = Ground(root, mark, options.site, seconds, options.image)
+        ground = SlurmGround(root, mark, options.site, seconds, options.image)
         ground.prepare()
         yield ground
 

@@ -49,7 +49,7 @@ def marked(site: Site) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SlurmGround:
     """A folder that every node sees, in which trials run that sleep for `seconds`.
 
     `campaign_id` marks their jobs. Without an `image` they run without a container.

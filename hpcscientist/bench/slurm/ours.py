@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from hpcscientist.bench.slurm.ground import Ground
+from hpcscientist.bench.slurm.ground import SlurmGround
 from hpcscientist.campaign.dispatcher import journalled
 from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import CampaignError
@@ -23,7 +23,7 @@ from hpcscientist.worker.element import MODULE
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ScoredTrials:
     """The result of trials that were all scored.
 
     `seconds` excludes the `first` trials; `commands` counts all calls to Slurm, including theirs.
@@ -34,11 +34,11 @@ class Ran:
 
 
 def run(
-    ground: Ground,
+    ground: SlurmGround,
     specs: Sequence[TrialSpec],
     first: Sequence[TrialSpec] = (),
     module: str = MODULE,
-) -> Ran:
+) -> ScoredTrials:
     """Run the `first` trials on Slurm to their end, then the others.
 
     `module` is what array tasks run. Raises CampaignError if a trial was not scored, and what
@@ -48,11 +48,11 @@ def run(
 
 
 async def _run(
-    ground: Ground,
+    ground: SlurmGround,
     specs: Sequence[TrialSpec],
     first: Sequence[TrialSpec],
     module: str,
-) -> Ran:
+) -> ScoredTrials:
     state = CampaignState()
     journal = Journal(ground.run.journal, state.apply)
     slurm = SlurmBackend(ground.run, ground.site, ground.campaign_id, module)
@@ -69,7 +69,7 @@ async def _run(
         await backend.close()
         journal.close()
     _check([report for some in reports for report in some])
-    return Ran(seconds, slurm.slurm.counts.total())
+    return ScoredTrials(seconds, slurm.slurm.counts.total())
 
 
 def _check(reports: Sequence[TrialReport]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import RootModel
 
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.once import V, once
 from hpcscientist.campaign.proposals.idea_file import (
     known_idea,
@@ -69,7 +69,7 @@ class Vetting:
     paths: RunPaths
     journal: Journal
     state: CampaignState
-    integrity: Integrity
+    integrity: FileIntegrity
     judges: Sequence[tuple[VettingStage[Any], Judge]] = ()
     analyst: Analyst | None = None
 
@@ -144,7 +144,7 @@ class Admission:
     knowledge: Knowledge
     proposer: Proposer
     bank: Bank
-    integrity: Integrity
+    integrity: FileIntegrity
     control: Proposer | None = None
     context: ProposalContext = field(default_factory=ProposalContext)
     reconsider: Reconsider | None = None

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel, ValidationError
 
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.once import once
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import ProposingSettings, Settings
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.feedback.causes import NOTHING, Evidence
+from hpcscientist.feedback.causes import NOTHING, IdeaEvidence
 from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summarise
 from hpcscientist.files.atomic import write_text
@@ -83,7 +83,7 @@ class Batches:
     size: int
     paths: RunPaths | None = None
     record: RecordedModel | None = None
-    integrity: Integrity | None = None
+    integrity: FileIntegrity | None = None
     _found: dict[int, asyncio.Task[tuple[Direction | None, ...]]] = field(default_factory=dict)
 
     def of(self, number: int, round_number: int) -> tuple[int, ...]:
@@ -168,7 +168,7 @@ class Knowledge:
     archive_size: int
     seeds: int
     tells: bool = True
-    evidence: Callable[[str], Evidence] = lambda idea_id: NOTHING
+    evidence: Callable[[str], IdeaEvidence] = lambda idea_id: NOTHING
     _measured: list[PastScore] = field(default_factory=list)  # scores of ended control-arm ideas
     _looked_at: int = 0  # control-arm ideas up to this number are in `_measured`
     _findings: dict[str, Finding] = field(default_factory=dict)
@@ -316,7 +316,7 @@ class Grounding:
     surveyor: Surveyor
     topic: Topic
     shown: int
-    integrity: Integrity
+    integrity: FileIntegrity
     references: tuple[Reference, ...] = field(default=())
 
     async def prepare(self) -> None:

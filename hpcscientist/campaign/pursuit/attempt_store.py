@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.authoring import attempts, run_reading
-from hpcscientist.campaign.integrity import Integrity, make_way
+from hpcscientist.campaign.integrity import FileIntegrity, make_way
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import read_tail
@@ -23,7 +23,7 @@ LOG_TAIL = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AttemptTrial:
     """An attempt, its files, and the report of one of its trials."""
 
     attempt: Attempt
@@ -55,9 +55,9 @@ class AttemptStore:
     journal: Journal
     state: CampaignState
     specs: SpecFactory
-    integrity: Integrity
+    integrity: FileIntegrity
 
-    def log_tail(self, tried: Tried) -> str:
+    def log_tail(self, tried: AttemptTrial) -> str:
         """Return the end of the trial's log."""
         return read_tail(self.paths.trial(tried.report.trial_id).log, LOG_TAIL)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
@@ -128,7 +128,7 @@ class CodeWorkflow:
     paths: RunPaths
     journal: Journal
     state: CampaignState
-    integrity: Integrity
+    integrity: FileIntegrity
     planner: Planner | None = None
     advisor: Advisor | None = None
 

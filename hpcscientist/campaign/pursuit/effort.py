@@ -25,7 +25,7 @@ from hpcscientist.records.trial import Scored, Stage, trial_name
 
 
 @dataclass(slots=True)
-class Effort:
+class EffortDecider:
     """Decides how far attempts go, for one driver."""
 
     settings: Settings

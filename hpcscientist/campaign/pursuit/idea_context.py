@@ -13,8 +13,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.authoring import attempts
-from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.pursuit.attempt_store import Tried
+from hpcscientist.campaign.integrity import FileIntegrity
+from hpcscientist.campaign.pursuit.attempt_store import AttemptTrial
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_texts
@@ -37,7 +37,7 @@ class IdeaContext:
     reference: Mapping[str, str]
     state: CampaignState
     paths: IdeaPaths
-    integrity: Integrity
+    integrity: FileIntegrity
     _drafts: dict[int, Draft] = field(default_factory=dict)
 
     @property
@@ -65,13 +65,13 @@ class IdeaContext:
             known = self._drafts[number] = self._read(number)
         return known
 
-    def piloted(self, number: int) -> Tried:
+    def piloted(self, number: int) -> AttemptTrial:
         """Return a version with its pilot, which must have ended."""
         report = self._report(trial_name(self.idea.idea_id, number, Stage.PILOT, 0))
         assert report is not None
         return self._tried(number, report)
 
-    def tried(self, number: int) -> Tried:
+    def tried(self, number: int) -> AttemptTrial:
         """Return a version with the first of its trials that was not scored, else its pilot."""
         for name in self._names(number):
             report = self._report(name)
@@ -103,7 +103,7 @@ class IdeaContext:
             and self._report(trial_name(idea_id, number, Stage.PILOT, 0)) is not None
         )
 
-    def _tried(self, number: int, report: TrialReport) -> Tried:
+    def _tried(self, number: int, report: TrialReport) -> AttemptTrial:
         draft = self.draft(number)
         attempt = Attempt(
             idea_id=self.idea.idea_id,
@@ -111,7 +111,7 @@ class IdeaContext:
             code_hash=self.standing.code_hashes[number],
             note=draft.note,
         )
-        return Tried(attempt, draft, report)
+        return AttemptTrial(attempt, draft, report)
 
     def _names(self, number: int) -> Iterator[str]:
         """Yield the names of a version's trials, in the order of its stages."""

@@ -10,16 +10,16 @@ from typing import Literal
 from hpcscientist.authoring import notebook
 from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
-from hpcscientist.campaign.pursuit.attempt_store import Tried as Trial
+from hpcscientist.campaign.pursuit.attempt_store import AttemptTrial as Trial
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.conduct.strategy.steps import Version
 from hpcscientist.conduct.strategy.strategy_replay import (
     Grown,
     NotWritten,
+    PilotedVersion,
     Remark,
     Reviewed,
     Run,
-    Tried,
     Understood,
 )
 from hpcscientist.files.atomic import write_text
@@ -42,7 +42,7 @@ class NotesWriter:
         """Note the idea's plan; `remark` says what is missing in it."""
         idea = self.brief.idea
         self._note(
-            notebook.Planned(
+            notebook.NotedPlan(
                 idea_id=idea.idea_id,
                 title=idea.proposal.title,
                 plan=self.brief.plan,
@@ -54,28 +54,28 @@ class NotesWriter:
         """Note what happened since the last call; `told` is everything so far, in order."""
         for remark in told[self._told :]:
             match remark:
-                case Tried(version):
+                case PilotedVersion(version):
                     self._tried(context, version)
                 case NotWritten(kind, run, reason):
-                    self._note(notebook.NotWritten(purpose=kind, run=run, reason=reason))
+                    self._note(notebook.NotedFailure(purpose=kind, run=run, reason=reason))
                 case Grown(nodes, best):
                     metric = self.attempt_store.specs.recipe.spec.primary.name
-                    self._note(notebook.Grown(metric=metric, nodes=nodes, best=best))
+                    self._note(notebook.NotedTree(metric=metric, nodes=nodes, best=best))
                 case Reviewed(number):
-                    self._note(notebook.Reviewed(review=context.review(number)))
+                    self._note(notebook.NotedReview(review=context.review(number)))
                 case Run(number):
                     self._ran(context, number)
                 case Understood(number):
                     reply = context.reading(number)
                     if reply is not None:
-                        self._note(notebook.Read(number=number, reply=reply))
+                        self._note(notebook.NotedReading(number=number, reply=reply))
         self._told = len(told)
 
     def _tried(self, context: IdeaContext, version: Version) -> None:
         tried = context.piloted(version.number)
         added, removed = notebook.changed_lines(context.files(version.parent), tried.draft.files)
         self._entries.append(
-            notebook.Written(
+            notebook.NotedVersion(
                 attempt=version.number,
                 purpose=version.kind,
                 parent=version.parent,
@@ -122,7 +122,9 @@ class NotesWriter:
         if not isinstance(outcome, Scored):
             failure = f"{outcome.failure.value}: {outcome.detail}"
         number = tried.attempt.number
-        self._note(notebook.Measured(attempt=number, budget=budget, values=values, failure=failure))
+        self._note(
+            notebook.NotedTrials(attempt=number, budget=budget, values=values, failure=failure)
+        )
 
     def _figures(self, attempt: int) -> Values:
         return figures(self.attempt_store, self.brief.idea.idea_id, attempt)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hpcscientist.cli.shared.options import run_directory, unwind_on
-from hpcscientist.cli.shared.progress import Progress
+from hpcscientist.cli.shared.progress import ProgressPrinter
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
 from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files.rundir import RunPaths
@@ -29,7 +29,7 @@ def controller(directory: Path) -> int:
     if not own:
         raise UsageError(f"only a controller job runs this; use `hpcsci resume {paths.root}`")
     try:
-        control(paths, own, Progress(), tell_lines)
+        control(paths, own, ProgressPrinter(), tell_lines)
     except (Interrupted, KeyboardInterrupt) as stop:
         tell_lines(str(stop) or "stopped before it drove the campaign")  # the job did not fail
     except HpcsciError:

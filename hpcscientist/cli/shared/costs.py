@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hpcscientist.launching.costs.estimate import AllocationEstimate, Estimate
+    from hpcscientist.launching.costs.estimate import AllocationEstimate, LaunchEstimate
     from hpcscientist.launching.costs.spending import Spending
 
 
-def in_short(found: Estimate) -> str:
+def in_short(found: LaunchEstimate) -> str:
     """Return the estimate as one line for the header of a launch."""
     said = f"experiments at most {_both(found.cpu_hours_at_most, found.gpu_hours_at_most)}"
     if found.roles:
@@ -23,7 +23,7 @@ def in_short(found: Estimate) -> str:
     return said
 
 
-def details(found: Estimate) -> list[str]:
+def details(found: LaunchEstimate) -> list[str]:
     """Return the estimate as the lines of a dry run; each number is called a bound or a guess."""
     low, high = found.trials
     spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -248,7 +248,7 @@ def header(checked: LaunchPlan) -> None:
         "bank": earlier.statement(checked.earlier),
         "nodes": costs.not_asked_for(checked),
         "idle": costs.idle(checked),
-        "papers": engine.statement(),
+        "papers": engine.missing_statement(),
         "run dir": str(checked.run_dir),
     }
     more = [*(("served", line) for line in checked.layout), *(("note", n) for n in place.notes)]
@@ -294,7 +294,7 @@ def _submission(checked: LaunchPlan) -> str:
     return said
 
 
-class Progress:
+class ProgressPrinter:
     """A printer of progress: one line per important event.
 
     With a status line (on a terminal), proposals and trials get no lines of their own. Use it as a
@@ -307,7 +307,7 @@ class Progress:
         self._line = line
         self._told = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressPrinter:
         if self._line is not None:
             self._line.begin()
         return self

@@ -83,7 +83,7 @@ End = Arrived | Failed | Dropped | InfraFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeVersion:
     """A version and the hash of its files."""
 
     version: Version
@@ -107,7 +107,7 @@ class _Leg:
     failed: IdeaFailed | None = None
     objection: str = ""  # to the last version, if it ran
     doubted: bool = False  # whether a hopeless version was fixed
-    ready: Made | None = None
+    ready: MadeVersion | None = None
     lacking: dict[int, str] = field(default_factory=dict)  # a reviewer's findings by version
 
 
@@ -132,12 +132,12 @@ class Evaluation:
         `version` is the first one. Raises NeedsAnswer.
         """
         leg = _Leg(version.run, version.kind, version.parent)
-        now: Made | GaveUp | None = _made(version, written)
+        now: MadeVersion | GaveUp | None = _made(version, written)
         while True:
             if isinstance(now, GaveUp):
                 replay.told.append(NotWritten(leg.kind, leg.run, now.reason))
-            fresh = isinstance(now, Made)
-            made = now if isinstance(now, Made) else leg.ready
+            fresh = isinstance(now, MadeVersion)
+            made = now if isinstance(now, MadeVersion) else leg.ready
             if made is None:
                 return Failed(leg.failed, now if isinstance(now, GaveUp) else None)
             if not fresh:
@@ -173,8 +173,8 @@ class Evaluation:
             now, leg.kind = self._fix(replay, leg, made), "debug"
 
     def _advise(
-        self, replay: StrategyReplay, leg: _Leg, made: Made, tried: Piloted
-    ) -> Made | GaveUp | None:
+        self, replay: StrategyReplay, leg: _Leg, made: MadeVersion, tried: Piloted
+    ) -> MadeVersion | GaveUp | None:
         """Have a version reviewed; return the coder's completed version, None if none is needed."""
         if not tried.idle:
             leg.diagnoses.clear()  # the repairs solved their problem
@@ -202,7 +202,9 @@ class Evaluation:
             return False
         return tried.hopeless is None or (self.doubts and not leg.doubted)
 
-    def _fix(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
+    def _fix(
+        self, replay: StrategyReplay, leg: _Leg, made: MadeVersion
+    ) -> MadeVersion | GaveUp | None:
         """Return a repaired version, None if no repair is left or the failure disqualifies it."""
         assert leg.failed is not None
         leg.debugged += 1
@@ -245,5 +247,5 @@ def _next(replay: StrategyReplay, leg: _Leg, kind: AttemptKind) -> Version:
     return Version(replay.latest + 1, kind, leg.parent, leg.run)
 
 
-def _made(version: Version, written: Written | GaveUp) -> Made | GaveUp:
-    return Made(version, written.code_hash) if isinstance(written, Written) else written
+def _made(version: Version, written: Written | GaveUp) -> MadeVersion | GaveUp:
+    return MadeVersion(version, written.code_hash) if isinstance(written, Written) else written

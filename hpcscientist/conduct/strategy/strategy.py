@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from hpcscientist.authoring.tree import Bounds
+from hpcscientist.authoring.tree import TreeBounds
 from hpcscientist.conduct.strategy.linear import (
     Arrived,
     Dropped,
@@ -236,7 +236,7 @@ class TreeSearch(StrategyKind):
     def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         """Return the way for one idea."""
         of = settings.authoring
-        bounds = Bounds(
+        bounds = TreeBounds(
             *(of.drafts, of.nodes, of.workers, of.debug_share, of.debug_depth), direction
         )
         return TreeWay(bounds, seed, legs)

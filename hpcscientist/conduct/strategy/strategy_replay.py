@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
-from hpcscientist.authoring.tree import Node
+from hpcscientist.authoring.tree import TreeVersion
 from hpcscientist.conduct.strategy.steps import (
     AnyStep,
     Climb,
@@ -51,7 +51,7 @@ class NotWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class PilotedVersion:
     """A version that has been piloted."""
 
     version: Version
@@ -61,7 +61,7 @@ class Tried:
 class Grown:
     """A fully grown tree of versions; `best` is the version that goes on."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[TreeVersion, ...]
     best: int | None
 
 
@@ -86,7 +86,7 @@ class Understood:
     number: int
 
 
-Remark = NotWritten | Tried | Grown | Reviewed | Run | Understood
+Remark = NotWritten | PilotedVersion | Grown | Reviewed | Run | Understood
 
 
 # -- where a way ends -------------------------------------------------
@@ -154,7 +154,7 @@ class StrategyReplay:
         self.latest = max(self.latest, version.number)
         self.tried[version.number] = version
         self.hashes.append(code_hash)
-        self.told.append(Tried(version))
+        self.told.append(PilotedVersion(version))
 
     def measured(self, number: int, known: int) -> None:
         """Note that a version was measured; `known` counts its scored seeds."""

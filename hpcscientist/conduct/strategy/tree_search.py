@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcscientist.authoring.revising import REPEATS
-from hpcscientist.authoring.tree import Bounds, Expansion, Node, NodeState, Tree, best, choose
+from hpcscientist.authoring.tree import (
+    Expansion,
+    NodeState,
+    TreeBounds,
+    TreeVersion,
+    VersionTree,
+    best,
+    choose,
+)
 from hpcscientist.conduct.strategy.linear import NOTHING_DONE, Dropped, End, Evaluation, Failed
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
@@ -42,7 +50,7 @@ class _Shoot:
     version: Version
     written: Written | GaveUp
     piloted: Piloted | None
-    node: Node
+    node: TreeVersion
 
     @property
     def infra_failed(self) -> InfraFailed | None:
@@ -59,7 +67,7 @@ class _Shoot:
 class TreeWay:
     """The way of a tree search. `seed` is the idea's own."""
 
-    bounds: Bounds
+    bounds: TreeBounds
     seed: int
     legs: Evaluation
 
@@ -91,7 +99,7 @@ class _Batch:
 
     def __init__(
         self,
-        bounds: Bounds,
+        bounds: TreeBounds,
         replay: StrategyReplay,
         grown: Sequence[_Shoot],
         chosen: Sequence[Expansion],
@@ -103,7 +111,7 @@ class _Batch:
             for number, expansion in enumerate(chosen, start=replay.latest + 1)
         ]
         self._nodes = [
-            Node(number=v.number, parent=v.parent, kind=expansion.kind, state="unwritten")
+            TreeVersion(number=v.number, parent=v.parent, kind=expansion.kind, state="unwritten")
             for v, expansion in zip(self._versions, chosen, strict=True)
         ]
         replay.latest += len(chosen)
@@ -151,7 +159,7 @@ class _Batch:
         step = version, _task(version), self._known
         if version.kind == "draft":
             return WriteDraft(*step, earlier=self._earlier(version, written))
-        tree = Tree([shoot.node for shoot in self._grown])
+        tree = VersionTree([shoot.node for shoot in self._grown])
         parent = tree.node(version.parent)
         if version.kind == "debug":
             earlier = tuple(node.number for node in tree.repairs(parent))
@@ -190,7 +198,9 @@ class _Batch:
         ]
         return *roots, *beside
 
-    def _shoot(self, version: Version, written: Written | GaveUp, node: Node) -> _Shoot | None:
+    def _shoot(
+        self, version: Version, written: Written | GaveUp, node: TreeVersion
+    ) -> _Shoot | None:
         """Return a version with its outcome, `node` as it is if it was not written.
 
         None while its pilot runs.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcscientist import __version__
-from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
-from hpcscientist.doctor.compute.records import Inside, NodeReport, Rehearsed, Request
+from hpcscientist.doctor.check import CheckState, DoctorCheck, graded, missing, ok, warning
+from hpcscientist.doctor.compute.records import Inside, NodeReport, NodeRequest, Rehearsed
 from hpcscientist.records.trial import IdeaFailed, MachineFailed
 
 _ROOMY_MB = 1024
 _IN_MEMORY = ("tmpfs", "ramfs")
 
 
-def checks(report: NodeReport, request: Request, where: str) -> Iterator[Check]:
+def checks(report: NodeReport, request: NodeRequest, where: str) -> Iterator[DoctorCheck]:
     """Yield the checks from a node's report; `where` is the machine's name in the output."""
     yield graded(
-        State.OK if report.package == __version__ else State.MISSING,
+        CheckState.OK if report.package == __version__ else CheckState.MISSING,
         "python",
         f"{where}: Python {report.python} with hpcscientist {report.package}, {report.cpus} CPUs "
         f"for us, {report.memory_mb / 1024:.1f} GiB",
@@ -29,10 +29,10 @@ def checks(report: NodeReport, request: Request, where: str) -> Iterator[Check]:
     yield from _walls(report, request)
 
 
-def shared(report: NodeReport, hidden_s: float) -> Iterator[Check]:
+def shared(report: NodeReport, hidden_s: float) -> Iterator[DoctorCheck]:
     """Yield the checks that the node sees the same files as this machine."""
     yield graded(
-        State.OK if report.exclusive else State.MISSING,
+        CheckState.OK if report.exclusive else CheckState.MISSING,
         "shared file system",
         f"{report.node} wrote a file that was seen here {max(0.0, hidden_s):.1f} s later "
         "(by two clocks)" + ("" if report.exclusive else "; it could create a file that existed"),
@@ -48,21 +48,21 @@ def shared(report: NodeReport, hidden_s: float) -> Iterator[Check]:
         yield ok("folders", f"{report.node} sees the same data and labels")
 
 
-def _scratch(report: NodeReport) -> Check:
+def _scratch(report: NodeReport) -> DoctorCheck:
     scratch = report.scratch
     if scratch.fault:
         return missing("scratch", scratch.fault, "set scratch in the site profile's [host]")
     in_memory = scratch.kind in _IN_MEMORY
     said = f"{scratch.path} ({scratch.kind}): {scratch.free_mb / 1024:.1f} GiB free"
     return graded(
-        State.WARNING if in_memory or scratch.free_mb < _ROOMY_MB else State.OK,
+        CheckState.WARNING if in_memory or scratch.free_mb < _ROOMY_MB else CheckState.OK,
         "scratch",
         said + (", in memory" if in_memory else ""),
         "set scratch in the site profile's [host] to a folder on the node's own disk",
     )
 
 
-def _gpus(report: NodeReport, request: Request) -> Check:
+def _gpus(report: NodeReport, request: NodeRequest) -> DoctorCheck:
     found = ", ".join(report.gpus) or "none"
     if len(report.gpus) < request.gpus:
         return missing(
@@ -74,10 +74,10 @@ def _gpus(report: NodeReport, request: Request) -> Check:
     return ok("gpus", found + ("" if report.gpus else asked))
 
 
-def _apptainer(report: NodeReport, request: Request) -> Iterator[Check]:
+def _apptainer(report: NodeReport, request: NodeRequest) -> Iterator[DoctorCheck]:
     mend = "load it with modules in the site profile's [slurm], or ask your administrators"
     if not report.apptainer:
-        state = State.WARNING if request.image is None else State.MISSING
+        state = CheckState.WARNING if request.image is None else CheckState.MISSING
         found = "not installed: candidates have no sandbox, and code from models is refused"
         yield graded(state, "apptainer", found, mend)
         return
@@ -90,18 +90,18 @@ def _apptainer(report: NodeReport, request: Request) -> Iterator[Check]:
         ("fuse", report.fuse, "/dev/fuse is not open to you"),
     ):
         yield graded(
-            State.OK if there or started else State.WARNING,
+            CheckState.OK if there or started else CheckState.WARNING,
             name,
             "open to you" if there else f"{lack}" + ("; not needed here" if started else ""),
             "ask your administrators; a set-user-ID Apptainer does not need it",
         )
 
 
-def _started(report: NodeReport, request: Request) -> bool:
+def _started(report: NodeReport, request: NodeRequest) -> bool:
     return request.image is not None and any(r.inside is not None for r in report.rehearsals)
 
 
-def _walls(report: NodeReport, request: Request) -> Iterator[Check]:
+def _walls(report: NodeReport, request: NodeRequest) -> Iterator[DoctorCheck]:
     first = report.rehearsals[0]
     if request.image is None:
         yield _unboxed(first)
@@ -122,7 +122,7 @@ def _walls(report: NodeReport, request: Request) -> Iterator[Check]:
     yield from inside(last.inside)
 
 
-def _unboxed(first: Rehearsed) -> Check:
+def _unboxed(first: Rehearsed) -> DoctorCheck:
     if first.inside is None:
         return missing("trial", f"without a container: {_why(first)}", "fix that; see the message")
     return warning(
@@ -132,7 +132,7 @@ def _unboxed(first: Rehearsed) -> Check:
     )
 
 
-def _network(first: Rehearsed, last: Rehearsed, found: Inside) -> Check:
+def _network(first: Rehearsed, last: Rehearsed, found: Inside) -> DoctorCheck:
     others = [name for name in found.interfaces if name != "lo"]
     if first.inside is None:
         return missing(
@@ -153,11 +153,11 @@ def _network(first: Rehearsed, last: Rehearsed, found: Inside) -> Check:
     )
 
 
-def inside(found: Inside) -> Iterator[Check]:
+def inside(found: Inside) -> Iterator[DoctorCheck]:
     """Yield the checks of the sandbox's other walls."""
     seen = [*found.seen, *(f"the mount {target}" for target in found.mounts)]
     yield graded(
-        State.WARNING if seen else State.OK,
+        CheckState.WARNING if seen else CheckState.OK,
         "host's folders",
         f"a candidate sees {', '.join(seen)}" if seen else "hidden from candidates",
         "check binds in the site profile's [host], and `bind path` in the site's apptainer.conf",
@@ -171,13 +171,13 @@ def inside(found: Inside) -> Iterator[Check]:
         if is_open
     ]
     yield graded(
-        State.WARNING if open_walls else State.OK,
+        CheckState.WARNING if open_walls else CheckState.OK,
         "environment and processes",
         f"a candidate sees {' and '.join(open_walls)}" if open_walls else "hidden from candidates",
         "ask your administrators about process namespaces in apptainer.conf",
     )
     yield graded(
-        State.WARNING if found.is_root else State.OK,
+        CheckState.WARNING if found.is_root else CheckState.OK,
         "user",
         "a candidate is root in its container" if found.is_root else "a candidate is not root",
         "run campaigns as an ordinary user",

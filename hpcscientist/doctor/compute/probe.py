@@ -15,7 +15,13 @@ from pathlib import Path
 import psutil
 
 from hpcscientist import __version__
-from hpcscientist.doctor.compute.records import DoctorFolder, NodeReport, Place, Request, Scratch
+from hpcscientist.doctor.compute.records import (
+    DoctorFolder,
+    FileIdentity,
+    NodeReport,
+    NodeRequest,
+    Scratch,
+)
 from hpcscientist.doctor.rehearse import rehearse
 from hpcscientist.doctor.storage import file_system
 from hpcscientist.execution.sandbox.host import HostUnfit, scratch_base
@@ -31,7 +37,7 @@ _UNSHARE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) !
 
 def examine(folder: DoctorFolder) -> NodeReport:
     """Return this machine's resources and the result of a rehearsal on it. Raises OSError."""
-    request = Request.model_validate_json(folder.request.read_bytes())
+    request = NodeRequest.model_validate_json(folder.request.read_bytes())
     return NodeReport(
         node=socket.gethostname(),
         written_at=time.time(),
@@ -94,7 +100,7 @@ def _scratch(host: Host) -> Scratch:
     return Scratch(path=str(path), kind=file_system(path), free_mb=free_mb)
 
 
-def _unseen(shared: Iterable[Place]) -> Iterable[str]:
+def _unseen(shared: Iterable[FileIdentity]) -> Iterable[str]:
     for place in shared:
         try:
             seen = Path(place.path).stat().st_ino == place.identity[1]

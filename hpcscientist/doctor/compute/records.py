@@ -61,7 +61,7 @@ class DoctorFolder:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-class Place(Record):
+class FileIdentity(Record):
     """A file or folder, identified by its device and inode numbers.
 
     Device numbers are valid on one machine only; between machines only the inodes are compared.
@@ -72,13 +72,13 @@ class Place(Record):
     identity: tuple[int, int] = (0, 0)
 
 
-class Request(Record):
+class NodeRequest(Record):
     """The request to a node. `shared` are the folders that campaigns need on every node."""
 
     host: Host
     image: str | None
     gpus: int
-    shared: tuple[Place, ...]
+    shared: tuple[FileIdentity, ...]
 
 
 class Walls(Record):
@@ -88,7 +88,7 @@ class Walls(Record):
     """
 
     addresses: tuple[tuple[str, int], ...]
-    places: tuple[Place, ...]
+    places: tuple[FileIdentity, ...]
     variable: str
     process: str
 

@@ -35,9 +35,9 @@ from hpcscientist.execution.backends.process_backend import (
     sweep,
 )
 from hpcscientist.execution.backends.slots import (
-    Held,
-    Need,
+    SlotHeld,
     Slots,
+    TrialNeeds,
     gpu_names,
     memory_mb,
     refuse_patterns,
@@ -123,7 +123,7 @@ class LocalBackend(ProcessBackend):
             self._slots.give_back(held)
         return _ended(trial, paths, why, said)
 
-    def _take_over(self, need: Need, paths: TrialPaths) -> Held:
+    def _take_over(self, need: TrialNeeds, paths: TrialPaths) -> SlotHeld:
         """Take the slot and the GPUs of a worker that already runs."""
         known = presence.read(paths)
         return self._slots.take_now(need, known.gpus if known is not None else ())
@@ -190,8 +190,8 @@ def _longest_s(trial: TrialSpec) -> float:
     return trial.limits.deadline_s + trial.limits.scorer_s + _SLACK_S
 
 
-def _need(trial: TrialSpec) -> Need:
-    return Need(trial.limits.gpus, trial.limits.memory_mb, trial.alone)
+def _need(trial: TrialSpec) -> TrialNeeds:
+    return TrialNeeds(trial.limits.gpus, trial.limits.memory_mb, trial.alone)
 
 
 @contextmanager
@@ -210,7 +210,7 @@ def _begun(folder: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def _environment(held: Held) -> dict[str, str]:
+def _environment(held: SlotHeld) -> dict[str, str]:
     if not held.gpus:
         return dict(os.environ)
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(held.gpus)}

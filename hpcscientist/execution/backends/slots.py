@@ -16,7 +16,7 @@ from hpcscientist.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class TrialNeeds:
     """What a trial requests besides a slot. MiB. `alone`: nothing runs beside it."""
 
     gpus: int = 0
@@ -25,14 +25,14 @@ class Need:
 
 
 @dataclass(eq=False, slots=True)
-class Held:
+class SlotHeld:
     """What a trial has been given; `gpus` are exclusively its own."""
 
-    need: Need
+    need: TrialNeeds
     gpus: tuple[str, ...] = ()
 
 
-_NONE = Need()
+_NONE = TrialNeeds()
 
 
 class Slots:
@@ -48,13 +48,13 @@ class Slots:
         self._gpus_used = 0
         self._memory_mb, self._memory_used = memory_mb, 0.0
         self._alone = False
-        self._waiting: deque[tuple[asyncio.Future[Held], Need]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[SlotHeld], TrialNeeds]] = deque()
 
-    async def take(self, need: Need = _NONE) -> Held:
+    async def take(self, need: TrialNeeds = _NONE) -> SlotHeld:
         """Wait for a slot and the other resources needed; earlier calls go first."""
         if not self._waiting and self._fits(need):
             return self.take_now(need)
-        turn: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[SlotHeld] = asyncio.get_running_loop().create_future()
         self._waiting.append((turn, need))
         try:
             return await turn
@@ -66,7 +66,7 @@ class Slots:
                 self._serve()  # the next in the queue may fit
             raise
 
-    def take_now(self, need: Need = _NONE, gpus: Sequence[str] = ()) -> Held:
+    def take_now(self, need: TrialNeeds = _NONE, gpus: Sequence[str] = ()) -> SlotHeld:
         """Take resources without waiting; `gpus` are those that a running trial already has."""
         self._used += 1
         self._gpus_used += need.gpus
@@ -75,11 +75,11 @@ class Slots:
         taken = [name for name in gpus if name in self._free] or self._free[: need.gpus]
         taken = taken if need.gpus else []
         self._free = [name for name in self._free if name not in taken]
-        return Held(need, tuple(taken))
+        return SlotHeld(need, tuple(taken))
 
-    def give_back(self, held: Held | None = None) -> None:
+    def give_back(self, held: SlotHeld | None = None) -> None:
         """Release what a trial had, and serve the queue, longest wait first."""
-        held = held or Held(_NONE)
+        held = held or SlotHeld(_NONE)
         self._used -= 1
         self._gpus_used -= held.need.gpus
         self._memory_used -= held.need.memory_mb
@@ -93,7 +93,7 @@ class Slots:
             if not turn.done():  # done means cancelled, but its task has not run since
                 turn.set_result(self.take_now(need))
 
-    def _fits(self, need: Need) -> bool:
+    def _fits(self, need: TrialNeeds) -> bool:
         if self._used >= self.total or self._alone:
             return False
         if need.alone:

@@ -52,7 +52,7 @@ class NodeGpus:
 NO_GPUS = NodeGpus()
 
 
-class Pool:
+class GpuPool:
     """The GPUs for trials by node, as positions among those that the job holds there."""
 
     def __init__(self, nodes: Sequence[str], gpus: NodeGpus) -> None:
@@ -102,7 +102,7 @@ def shown(taken: Sequence[int], held: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class JobAllocation:
     """A running job and its nodes, by Slurm's names."""
 
     job_id: str
@@ -110,17 +110,17 @@ class Allocation:
     gpus: NodeGpus = NO_GPUS
 
 
-def find_allocation(slurm: Slurm, job_id: str, gpus: NodeGpus = NO_GPUS) -> Allocation:
+def find_allocation(slurm: Slurm, job_id: str, gpus: NodeGpus = NO_GPUS) -> JobAllocation:
     """Ask Slurm for a running job's nodes. Raises SchedulerError, also if it has none."""
     listed = slurm.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%N").strip()
     if not listed:
         raise SchedulerRefused(f"job {job_id} has no nodes: it does not run")
     names = slurm.run("scontrol", "show", "hostnames", listed).split()
-    return Allocation(job_id, tuple(names), gpus)
+    return JobAllocation(job_id, tuple(names), gpus)
 
 
 def command(
-    site: Site, allocation: Allocation, node: str, limits: Limits, name: str, line: str
+    site: Site, allocation: JobAllocation, node: str, limits: Limits, name: str, line: str
 ) -> list[str]:
     """Return the command that runs a shell line as a step on a node.
 
@@ -178,7 +178,7 @@ _PATIENCE_S = 10.0  # how long a worker has to stop before it is killed
 _REMIND_S = 2.0
 
 
-class Step:
+class SrunStep:
     """One `srun` and its folder with its output, and its step's number once the worker runs."""
 
     def __init__(self, folder: Path, slurm: Slurm) -> None:
@@ -279,7 +279,7 @@ class StepsBackend(ProcessBackend):
         self,
         paths: RunPaths,
         site: Site,
-        allocation: Allocation,
+        allocation: JobAllocation,
         campaign_id: str,
         module: str,
         *,
@@ -291,7 +291,7 @@ class StepsBackend(ProcessBackend):
         self._slurm = Slurm.of(site)
         self._slots = Slots(slots)
         self._busy: Counter[str] = Counter()
-        self._gpus = Pool(allocation.nodes, allocation.gpus)
+        self._gpus = GpuPool(allocation.nodes, allocation.gpus)
         self._avoided: frozenset[str] = frozenset()
 
     async def submit(self, batch: Batch) -> Answer:
@@ -311,7 +311,7 @@ class StepsBackend(ProcessBackend):
             raise
         self._busy[node] += 1
         gpus = self._gpus.take(node, trial.limits.gpus)
-        step = Step(folder, self._slurm)
+        step = SrunStep(folder, self._slurm)
         said = ""
         try:
             await step.end_former()
@@ -365,7 +365,7 @@ class StepsBackend(ProcessBackend):
         line = worker_line(self._site, self._module, root, trial.run, folder, before)
         return command(self._site, self._allocation, node, trial.limits, name, line)
 
-    async def _seen(self, paths: TrialPaths, step: Step) -> None:
+    async def _seen(self, paths: TrialPaths, step: SrunStep) -> None:
         """Wait for the result of a worker that ended well: another node wrote it, so it may lag."""
         until = time.monotonic() + self._site.watch.visible_s
         while step.went_well and not paths.result.exists() and time.monotonic() < until:

@@ -180,13 +180,13 @@ def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
     return prepare
 
 
-__all__ = ["Bounds", "Ended", "Place", "Reason", "supervise"]
+__all__ = ["Bounds", "CommandEnd", "Reason", "RunPlace", "supervise"]
 
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunPlace:
     """Where a command runs: its working directory and complete environment."""
 
     folder: Path
@@ -194,7 +194,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandEnd:
     """How a command ended. Seconds, MiB. `survivors`: processes that could not be killed.
 
     peak_mb: the highest value seen; 0 if the command ended before the first look.
@@ -215,12 +215,12 @@ class Ended:
 
 def supervise(
     command: Sequence[str],
-    place: Place,
+    place: RunPlace,
     bounds: Bounds,
     stop: threading.Event,
     stdout: BoundedLog,
     stderr: BoundedLog | None = None,
-) -> Ended:
+) -> CommandEnd:
     """Run a command; with `stderr` None, both of its streams go to `stdout`.
 
     Setting `stop` ends it within a tick. Raises OSError if the command cannot be started.
@@ -252,7 +252,7 @@ def supervise(
                         sink.finish()
     code = process.poll()
     after = _children_usage()
-    return Ended(
+    return CommandEnd(
         exit_code=code if code is not None and code >= 0 else None,
         signal=-code if code is not None and code < 0 else None,
         reason=reason,
@@ -268,7 +268,7 @@ def supervise(
 
 @contextmanager
 def _started(
-    command: Sequence[str], place: Place, bounds: Bounds, joined: bool
+    command: Sequence[str], place: RunPlace, bounds: Bounds, joined: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a command below a guard, which kills it if this process is gone (see `guard`).
 

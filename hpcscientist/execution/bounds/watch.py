@@ -30,14 +30,14 @@ _Sizes = dict[tuple[int, int], int]  # by device and inode: processes may share 
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class UnlinkedBytes:
     """Bytes in deleted files on disk, and in anonymous files that exist only in memory."""
 
     on_disk: int
     in_memory: int
 
 
-def held(pids: Iterable[int], devices: frozenset[int]) -> Hidden:
+def unlinked_bytes(pids: Iterable[int], devices: frozenset[int]) -> UnlinkedBytes:
     """Return the bytes that processes hold in files without a name; on disk, only on `devices`.
 
     Limitation: if a file is mapped but no longer open, only the mapped part counts.
@@ -55,7 +55,7 @@ def held(pids: Iterable[int], devices: frozenset[int]) -> Hidden:
             for key, size in _mapped(pid).items():
                 mapped[key] = max(mapped.get(key, 0), size)
     on_disk = mapped | on_disk  # for an open file, the size on disk is known
-    return Hidden(
+    return UnlinkedBytes(
         sum(size for (device, _), size in on_disk.items() if device in devices),
         sum(in_memory.values()),
     )
@@ -323,13 +323,13 @@ class Watch:
 
     def _is_output_too_large(self, pids: list[int], in_hurry: Callable[[], bool]) -> bool:
         limit = self._bounds.output_mb * 2**20
-        without_name = held(itertools.takewhile(lambda _: not in_hurry(), pids), self._devices())
+        held = unlinked_bytes(itertools.takewhile(lambda _: not in_hurry(), pids), self._devices())
         self._anonymous_mb = 0.0
-        if without_name.in_memory:  # mapped parts already count in some process's resident size
-            anonymous = without_name.in_memory / 2**20
+        if held.in_memory:  # mapped parts already count in some process's resident size
+            anonymous = held.in_memory / 2**20
             self._anonymous_mb = max(0.0, anonymous - anonymous_shared_mb(pids))
         size, entries = folders.measure(self._bounds.watched, limit)
-        return size + without_name.on_disk > limit or entries > folders.MAX_ENTRIES
+        return size + held.on_disk > limit or entries > folders.MAX_ENTRIES
 
     def _devices(self) -> frozenset[int]:
         found = set()

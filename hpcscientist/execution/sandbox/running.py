@@ -16,9 +16,9 @@ from hpcscientist.execution import folders, scoring
 from hpcscientist.execution.bounds.supervise import (
     BoundedLog,
     Bounds,
-    Ended,
-    Place,
+    CommandEnd,
     Reason,
+    RunPlace,
     supervise,
 )
 from hpcscientist.execution.sandbox import container, host
@@ -27,7 +27,7 @@ from hpcscientist.files import trusted, vault
 from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.hashing import hash_texts, hash_tree
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.files.trusted import Contents, TrustedCopy
+from hpcscientist.files.trusted import TrustedCopies, TrustedCopy
 from hpcscientist.recipe.checks.tree import LARGEST
 from hpcscientist.records.trial import IdeaFailed, Isolation, ProcessSpec, TrialSpec
 
@@ -81,7 +81,7 @@ def _lay_out(spec: TrialSpec, paths: TrialPaths, code: Path) -> bool:
     run = RunPaths(paths.root.parent.parent)
     name = run.idea(spec.idea_id).code(spec.attempt).relative_to(run.root).as_posix()
     copy = TrustedCopy.of(run.root, spec.provenance.campaign_id)
-    files = Contents(copy.contents).get(name)
+    files = TrustedCopies(copy.contents).get(name)
     if files is None or hash_texts(files) != spec.provenance.code_hash:
         return False
     folders.renew(code)
@@ -109,14 +109,16 @@ def _places(spec: TrialSpec, paths: TrialPaths, private: Path, image_path: str) 
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CandidateEnd:
     """How a candidate ended. `refused`: why a file that a process should hand on was refused."""
 
-    ended: Ended
+    ended: CommandEnd
     refused: IdeaFailed | None = None
 
 
-def run_candidate(spec: TrialSpec, paths: TrialPaths, private: Path, stop: threading.Event) -> Ran:
+def run_candidate(
+    spec: TrialSpec, paths: TrialPaths, private: Path, stop: threading.Event
+) -> CandidateEnd:
     """Run the candidate to its end within its limits, its processes one after another.
 
     It ends with the first process that fails. Only files that the recipe names pass from one
@@ -124,7 +126,7 @@ def run_candidate(spec: TrialSpec, paths: TrialPaths, private: Path, stop: threa
     the recipe says; without a sandbox, it only gets no path to the rest. Setting `stop` ends the
     candidate. Raises OSError, HostUnfit, WrongImage and Interrupted.
     """
-    ended: Ended | None = None
+    ended: CommandEnd | None = None
     curves = b""
     for process in spec.sources.processes or (None,):
         if ended is not None:
@@ -139,7 +141,7 @@ def run_candidate(spec: TrialSpec, paths: TrialPaths, private: Path, stop: threa
         if process.file:
             content = scoring.read_output(paths, process.file, process.max_bytes)
             if isinstance(content, IdeaFailed):
-                return Ran(ended, content)
+                return CandidateEnd(ended, content)
             target = private / "handed" / process.name / process.file
             target.parent.mkdir(parents=True)
             target.write_bytes(content)
@@ -147,10 +149,10 @@ def run_candidate(spec: TrialSpec, paths: TrialPaths, private: Path, stop: threa
     if curves and len(curves) <= spec.limits.output_mb * 2**20:
         folders.remove(paths.out / _CURVES)
         (paths.out / _CURVES).write_bytes(curves)
-    return Ran(ended)
+    return CandidateEnd(ended)
 
 
-def _together(before: Ended, last: Ended) -> Ended:
+def _together(before: CommandEnd, last: CommandEnd) -> CommandEnd:
     return replace(
         last,
         wall=before.wall + last.wall,
@@ -174,7 +176,7 @@ def _run(
     stop: threading.Event,
     process: ProcessSpec | None,
     spent_s: float,
-) -> Ended:
+) -> CommandEnd:
     code, work, limits = private / "code", private / "work", spec.limits
     bounds = Bounds(
         deadline_s=max(0.001, limits.deadline_s - spent_s),
@@ -191,7 +193,7 @@ def _run(
     if spec.isolation is Isolation.NONE:
         line = command(spec, code, paths.out, _linked(private, name, parts), name)
         with paths.log.open("ab") as file:
-            return _run_bounded(line, Place(work, given), bounds, stop, file)
+            return _run_bounded(line, RunPlace(work, given), bounds, stop, file)
     if is_root:
         handed = private / "handed"
         container.hand_over((code, paths.out, work, *([handed] if handed.exists() else [])))
@@ -207,7 +209,7 @@ def _run(
             file.write(container.note(found.trouble))
         places = replace(_places(spec, paths, private, found.path), parts=parts)
         line = container.apptainer_command(spec, places, os.environ, is_root, name)
-        return _run_bounded(line, Place(work, given), bounds, stop, file)
+        return _run_bounded(line, RunPlace(work, given), bounds, stop, file)
 
 
 def _linked(private: Path, name: str, parts: Mapping[str, Path] | None) -> str:
@@ -222,8 +224,8 @@ def _linked(private: Path, name: str, parts: Mapping[str, Path] | None) -> str:
 
 
 def _run_bounded(
-    line: list[str], place: Place, bounds: Bounds, stop: threading.Event, log: BinaryIO
-) -> Ended:
+    line: list[str], place: RunPlace, bounds: Bounds, stop: threading.Event, log: BinaryIO
+) -> CommandEnd:
     ended = supervise(line, place, bounds, stop, BoundedLog(log))
     code = ended.signal if ended.exit_code is None else ended.exit_code - 128
     if ended.reason is Reason.EXITED and code in _JOB_ENDS_WITH:

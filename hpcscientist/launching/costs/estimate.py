@@ -139,7 +139,7 @@ class AllocationEstimate(Record):
     pace_gpu_hours: float
 
 
-class Estimate(Record):
+class LaunchEstimate(Record):
     """What a launch may cost: trials, hours of run time, tokens by role.
 
     Guesses: `trials` (from, to), and `cpu_hours` and `gpu_hours` if the larger number of trials
@@ -156,7 +156,7 @@ class Estimate(Record):
     allocation: AllocationEstimate | None
 
 
-def estimate(checked: LaunchPlan) -> Estimate:
+def estimate(checked: LaunchPlan) -> LaunchEstimate:
     """Return what a launch may cost. Asks neither a model nor Slurm, and writes nothing."""
     spec, ideas = checked.recipe.spec, checked.settings.ideas
     tried = checked.versions
@@ -178,7 +178,7 @@ def estimate(checked: LaunchPlan) -> Estimate:
     full_at_most = checked.trials_at_most - pilots_at_most - on_each * len(checked.climbed)
     at_most = _seconds(checked, pilots_at_most, [on_each] * len(checked.climbed), full_at_most)
     cpus, gpus = spec.resources.cpus, spec.resources.gpus
-    return Estimate(
+    return LaunchEstimate(
         trials=(least, pilots + sum(on_steps) + full),
         trials_at_most=checked.trials_at_most,
         cpu_hours=seconds * cpus / SECONDS_PER_HOUR,

@@ -9,7 +9,7 @@ from pydantic import Field
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.judgement.confirmed import confirmed as confirmed_ideas
 from hpcscientist.judgement.judging import judge
 from hpcscientist.recipe.launched import LaunchedRecipe
@@ -107,10 +107,10 @@ class CostLines:
     """
 
     def __init__(self) -> None:
-        self._kept: list[Line] = []
-        self._last: Line | None = None
+        self._kept: list[JournalLine] = []
+        self._last: JournalLine | None = None
 
-    def take(self, line: Line) -> None:
+    def take(self, line: JournalLine) -> None:
         """Take in the next line."""
         if isinstance(line.event, DriverStarted | PlaneStarted):
             self._keep_last()
@@ -120,7 +120,7 @@ class CostLines:
             self._kept.append(line)
         self._last = line
 
-    def all(self) -> list[Line]:
+    def all(self) -> list[JournalLine]:
         """Return the kept lines, after all lines were taken."""
         self._keep_last()
         return self._kept
@@ -130,7 +130,7 @@ class CostLines:
             self._kept.append(self._last)
 
 
-def spent(lines: Sequence[Line], found: Counted) -> Spending:
+def spent(lines: Sequence[JournalLine], found: Counted) -> Spending:
     """Return the spending from a journal's lines; `found` counts the findings."""
     served = servings(lines)
     ended = [line.event.report.usage for line in lines if isinstance(line.event, TrialEnded)]
@@ -161,7 +161,7 @@ def _hours(held: Sequence[tuple[Serving, int]]) -> float | None:
     return seconds / SECONDS_PER_HOUR if held else None
 
 
-def tokens_by_role(lines: Iterable[Line]) -> tuple[RoleTokens, ...]:
+def tokens_by_role(lines: Iterable[JournalLine]) -> tuple[RoleTokens, ...]:
     """Return the tokens of each role, in the order of their first calls."""
     found: dict[str, RoleTokens] = {}
     for line in lines:
@@ -185,7 +185,7 @@ def tokens_by_role(lines: Iterable[Line]) -> tuple[RoleTokens, ...]:
     return tuple(found.values())
 
 
-def servings(lines: Sequence[Line]) -> list[Serving]:
+def servings(lines: Sequence[JournalLine]) -> list[Serving]:
     """Return the periods in which models were served.
 
     A period without an end (the driver was killed, or is still serving) counts until the last

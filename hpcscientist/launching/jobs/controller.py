@@ -69,7 +69,7 @@ FRUITLESS_LINKS = 3
 _PROGRESS = (ReplyRecorded, IdeaProposed, AttemptWritten, TrialEnded, IdeaEnded, CampaignEnded)
 
 
-class Chain(Record):
+class JobChain(Record):
     """The progress of the chain. `links` counts the jobs that drove; `fruitless` the last links in
     a row that were fruitless, as seen when the next began; `progress` the journal's progress then.
     """
@@ -96,7 +96,7 @@ def progress(events: Iterable[Event]) -> int:
     return count + len(runs)
 
 
-def advance(chain: Chain, job_id: str, reached: int) -> Chain:
+def advance(chain: JobChain, job_id: str, reached: int) -> JobChain:
     """Return the chain with a job added; `reached` is the progress that it finds in the journal.
 
     A job that Slurm restarted is the same link.
@@ -104,10 +104,10 @@ def advance(chain: Chain, job_id: str, reached: int) -> Chain:
     if job_id == chain.job_id:
         return chain
     fruitless = chain.fruitless + 1 if chain.links and reached == chain.progress else 0
-    return Chain(job_id=job_id, links=chain.links + 1, fruitless=fruitless, progress=reached)
+    return JobChain(job_id=job_id, links=chain.links + 1, fruitless=fruitless, progress=reached)
 
 
-def why_stop(chain: Chain, max_links: int) -> str | None:
+def why_stop(chain: JobChain, max_links: int) -> str | None:
     """Return why the last link must not drive; None if it may."""
     if chain.fruitless >= FRUITLESS_LINKS:
         return f"{chain.fruitless} controller jobs in a row brought nothing new"
@@ -257,7 +257,7 @@ class _Link:
     own: str
     wait: Callable[[float], object]
     drives: bool = False
-    _before: Chain | None = None
+    _before: JobChain | None = None
 
     def count(self, max_links: int) -> bool:
         """Count this job; return False if the campaign has ended and needs no continuation.
@@ -293,7 +293,7 @@ class _Link:
 
         return watched
 
-    def _write(self, counted: Chain) -> None:
+    def _write(self, counted: JobChain) -> None:
         try:
             write_text(self.paths.chain, counted.model_dump_json() + "\n")
         except OSError as error:
@@ -302,11 +302,11 @@ class _Link:
                 "`hpcsci resume`"
             ) from error
 
-    def _read(self) -> Chain:
+    def _read(self) -> JobChain:
         try:
-            return Chain.model_validate_json(read_regular(self.paths.chain))
+            return JobChain.model_validate_json(read_regular(self.paths.chain))
         except (OSError, ValueError):
-            return Chain()  # the first link; or a damaged file, then a new count does no harm
+            return JobChain()  # the first link; or a damaged file, then a new count does no harm
 
 
 def _when_free(attempt: Callable[[], T], link: _Link) -> T:

@@ -106,33 +106,33 @@ _NO_REASON = ("", "None", "(null)")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ControllerState:
     """Whether a campaign's controller is in the queue, and a line for people."""
 
     in_queue: bool
     text: str
 
 
-def standing_of(paths: RunPaths) -> Standing:
+def controller_state(paths: RunPaths) -> ControllerState:
     """Return the state of a campaign's controller; ask Slurm only if a job drives the campaign."""
     try:
         config = frozen.read(paths)
     except RunDirectoryError:
-        return Standing(False, "")  # reading the journal reports this error
+        return ControllerState(False, "")  # reading the journal reports this error
     if not is_controlled(config):
-        return Standing(False, "")
+        return ControllerState(False, "")
     try:
         rows = controller_job.live(open_slurm(config), config.campaign_id)
     except SchedulerError as error:
-        return Standing(False, f"controller: Slurm does not answer ({error})")
-    return Standing(bool(rows), describe(rows))
+        return ControllerState(False, f"controller: Slurm does not answer ({error})")
+    return ControllerState(bool(rows), describe_controller(rows))
 
 
-def describe(rows: Sequence[QueueRow]) -> str:
+def describe_controller(rows: Sequence[QueueRow]) -> str:
     """Return the state of a campaign's controller in words; "" if there is none."""
     if not rows:
         return ""
-    row = in_order(rows)[0]
+    row = controllers_in_order(rows)[0]
     if row.phase is Phase.RUNNING:
         return f"controller running, job {row.job_id}" + (f" on {row.node}" if row.node else "")
     reason = "" if row.reason in _NO_REASON else f", reason {row.reason}"
@@ -145,7 +145,7 @@ def describe(rows: Sequence[QueueRow]) -> str:
     return text
 
 
-def in_order(rows: Sequence[QueueRow]) -> list[QueueRow]:
+def controllers_in_order(rows: Sequence[QueueRow]) -> list[QueueRow]:
     """Return the controllers in order: the running one first, then the one that starts next."""
 
     def rank(row: QueueRow) -> tuple[bool, bool, int]:

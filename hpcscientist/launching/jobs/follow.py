@@ -21,7 +21,12 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.drive import Observer
-from hpcscientist.launching.jobs.dispatch import describe, dispatch, in_order, open_slurm
+from hpcscientist.launching.jobs.dispatch import (
+    controllers_in_order,
+    describe_controller,
+    dispatch,
+    open_slurm,
+)
 from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.lease import PlaneNews
 from hpcscientist.models.serving.order import ServingPaths
@@ -38,7 +43,7 @@ _LOG_BYTES = 2000
 
 
 @dataclass
-class Follower:
+class CampaignFollower:
     """A follower of one campaign. `tell` gets what no event says: the job's state in the queue."""
 
     paths: RunPaths
@@ -80,7 +85,7 @@ class Follower:
             if rows is None:
                 self.wait(POLL_S)
                 continue
-            self._say(queue.said or describe(rows))
+            self._say(queue.said or describe_controller(rows))
             self._is_running = bool(rows) and rows[0].phase is Phase.RUNNING
             job_id = rows[0].job_id if rows else job_id
             if queue.empty_twice and not self._read_events(queue):
@@ -159,7 +164,7 @@ class _Queue:
             self.said = f"Slurm does not answer ({error}); still following"
             self._next = self._clock() + ASK_S
             return []
-        rows = in_order(rows)
+        rows = controllers_in_order(rows)
         self._empty = 0 if rows else self._empty + 1
         self._every = min(ASK_S, self._every * 1.5)
         self._next = self._clock() + (self._every if rows else SETTLE_S)
@@ -185,7 +190,7 @@ def drive_by_job(
     with the state before the job. Raises Detached on Ctrl-C, and what `dispatch` and
     `Follower.follow` raise.
     """
-    follower = Follower(paths, observe, tell)
+    follower = CampaignFollower(paths, observe, tell)
     # Before the job is submitted: events that are already in the journal are not news of that job.
     if follower.catch_up().ended:
         return follower.state

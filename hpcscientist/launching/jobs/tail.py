@@ -10,7 +10,7 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import log
 from hpcscientist.files.handed import open_regular
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.upcasting import Reader, is_torn
+from hpcscientist.history.upcasting import JournalReader, is_torn
 from hpcscientist.records.events import Event
 
 
@@ -28,7 +28,7 @@ class JournalTail:
 
     def _restart(self) -> None:
         self.state, self.time = CampaignState(), 0.0
-        self._reader = Reader(self._path.parent)
+        self._reader = JournalReader(self._path.parent)
         self._offset, self._lines, self._last = 0, 0, b""
 
     def read(self, observe: Callable[[Event], None] = lambda event: None) -> list[Event]:

@@ -226,7 +226,7 @@ def beside(paths: RunPaths, tell: Tell, job_id: str) -> Iterator[DriverSidecar |
         yield None
         return
     folders = {spec: serving.folder_of(spec, paths.root) for spec in wanted}
-    request = serving.Request(
+    request = serving.ServingRequest(
         paths=ServingPaths(paths.serving),
         owner=config.campaign_id,
         folders=tuple(dict.fromkeys(folders.values())),

@@ -19,7 +19,7 @@ from hpcscientist.launching.serving.nodes import Kept, machine_of
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import interpreter, tensors, weights
 from hpcscientist.models.serving.fitting import drafting, shares
-from hpcscientist.models.serving.fitting.drafting import Allocation
+from hpcscientist.models.serving.fitting.drafting import PlaneAllocation
 from hpcscientist.models.serving.fitting.layout import Layout, Machine, thinking
 from hpcscientist.models.serving.fitting.layout import requests_at_once as requests
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
@@ -33,7 +33,7 @@ EngineConfigs = Mapping[Path, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServingRequest:
     """What to serve, for whom and how; `keep` returns the share of a machine that is not for it."""
 
     paths: ServingPaths
@@ -56,8 +56,8 @@ def folder_of(spec: str, below: Path) -> Path:
 
 @contextmanager
 def drafted(
-    request: Request,
-    allocation: Allocation,
+    request: ServingRequest,
+    allocation: PlaneAllocation,
     launcher: Launcher,
     tell: Tell,
     check: Callable[[], None] = lambda: None,
@@ -90,8 +90,8 @@ def drafted(
 
 @contextmanager
 def serve(
-    request: Request,
-    allocation: Allocation,
+    request: ServingRequest,
+    allocation: PlaneAllocation,
     launcher: Launcher,
     tell: Tell,
     check: Callable[[], None] = lambda: None,

@@ -16,7 +16,7 @@ from hpcscientist.config.partitions import of_controller
 from hpcscientist.errors import ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.models.serving.checking import interpreter
-from hpcscientist.models.serving.fitting.drafting import Allocation
+from hpcscientist.models.serving.fitting.drafting import PlaneAllocation
 from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.models.serving.fitting.memory import GpuMemory, memory_by_name, parse_gres
 from hpcscientist.models.serving.nodes.node import LOOPBACK, own_address
@@ -40,22 +40,22 @@ def launcher_of(site: Site, job_id: str) -> Launcher:
     return Launcher(SlurmSteps(job_id, own.cpus, gres), python or sys.executable, image)
 
 
-def here() -> Allocation:
+def here() -> PlaneAllocation:
     """Return this machine as an allocation."""
     try:
         address = own_address(_ELSEWHERE)
     except OSError:  # no network at all
         address = LOOPBACK
-    return Allocation(nodes=(socket.gethostname(),), address=address, number=os.getpid())
+    return PlaneAllocation(nodes=(socket.gethostname(),), address=address, number=os.getpid())
 
 
-def allocation_of(slurm: Slurm, job_id: str) -> Allocation:
+def allocation_of(slurm: Slurm, job_id: str) -> PlaneAllocation:
     """Return a running job's nodes, the first as head. Raises SchedulerError and ServingError."""
     listed = slurm.run("squeue", "--noheader", "--jobs", job_id, "--format=%N").strip()
     nodes = tuple(slurm.run("scontrol", "show", "hostnames", listed).split())
     if not nodes:
         raise ServingError(f"job {job_id} has no nodes: run this in an allocation")
-    return Allocation(nodes=nodes, address=_address(nodes), number=int(job_id))
+    return PlaneAllocation(nodes=nodes, address=_address(nodes), number=int(job_id))
 
 
 def _address(nodes: tuple[str, ...]) -> str:
@@ -83,7 +83,7 @@ class Kept:
         return machine.model_copy(update={"gpus": machine.gpus - self.gpus, "memory_mb": memory_mb})
 
 
-def machine_of(site: Site, allocation: Allocation, *, is_slurm: bool) -> Machine:
+def machine_of(site: Site, allocation: PlaneAllocation, *, is_slurm: bool) -> Machine:
     """Return what a plane may use of each node; measured on the head, because nodes are equal."""
     own = site.controller
     memories = gpu_memories() if own.gpus or not is_slurm else []

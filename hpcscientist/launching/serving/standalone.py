@@ -39,7 +39,7 @@ from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import weights
-from hpcscientist.models.serving.fitting.drafting import Allocation
+from hpcscientist.models.serving.fitting.drafting import PlaneAllocation
 from hpcscientist.models.serving.lease import PlaneNews
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
@@ -50,7 +50,7 @@ from hpcscientist.records.site import Site
 _POLL_S = 0.5
 
 
-class Request(Record):
+class StandaloneRequest(Record):
     """What to serve, frozen when `hpcsci serve` was called. Paths are absolute.
 
     `owner` marks the job and the processes; `login` is the machine where the command was called.
@@ -62,9 +62,9 @@ class Request(Record):
     site: Site
     login: str
 
-    def of_plane(self, paths: ServingPaths) -> serving.Request:
+    def of_plane(self, paths: ServingPaths) -> serving.ServingRequest:
         """Return the request in the form that `launching.serving.models` takes."""
-        return serving.Request(
+        return serving.ServingRequest(
             paths=paths,
             owner=self.owner,
             folders=_folders(self),
@@ -73,7 +73,7 @@ class Request(Record):
         )
 
 
-def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
+def check(specs: Sequence[str], settings: Settings, folder: Path) -> StandaloneRequest:
     """Check a request from a working directory, and return it; write nothing.
 
     Raises UsageError for a SPEC that is not `vllm:` and for a wrong site profile, WeightsError.
@@ -84,7 +84,7 @@ def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
     folders = dict.fromkeys(serving.folder_of(spec, folder) for spec in specs)
     for path in folders:
         weights.require_whole(path)
-    return Request(
+    return StandaloneRequest(
         owner=f"plane-{secrets.token_hex(4)}",
         folders=tuple(map(str, folders)),
         settings=settings.serving,
@@ -93,7 +93,7 @@ def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
     )
 
 
-def require_place(request: Request, job_id: str, node: str) -> None:
+def require_place(request: StandaloneRequest, job_id: str, node: str) -> None:
     """Check that this process can serve: on a job's first node, or with an engine on this machine.
 
     Raises UsageError, SchedulerError, ServingError.
@@ -104,7 +104,7 @@ def require_place(request: Request, job_id: str, node: str) -> None:
         serving.require_engine(_folders(request), nodes.launcher_of(request.site, ""))
 
 
-def claim(paths: ServingPaths, request: Request) -> None:
+def claim(paths: ServingPaths, request: StandaloneRequest) -> None:
     """Create the plane's folder, or take over an unused one, and write the request.
 
     Raises UsageError, RunDirectoryError.
@@ -137,10 +137,10 @@ def unclaim(paths: ServingPaths) -> None:
         paths.root.rmdir()
 
 
-def read(paths: ServingPaths) -> Request:
+def read(paths: ServingPaths) -> StandaloneRequest:
     """Return the request in a plane's folder. Raises RunDirectoryError."""
     try:
-        return Request.model_validate_json(paths.request.read_bytes())
+        return StandaloneRequest.model_validate_json(paths.request.read_bytes())
     except (OSError, ValidationError) as error:
         raise RunDirectoryError(
             f"{paths.request}: cannot be read: {str(error).splitlines()[0]}; run `hpcsci serve` "
@@ -170,12 +170,12 @@ def serve(
             raise PlaneLost(plane.lost)
 
 
-def forecast(request: Request, count: int) -> tuple[str, ...]:
+def forecast(request: StandaloneRequest, count: int) -> tuple[str, ...]:
     """Return the models' layout in words; see `launching.serving.models.forecast`."""
     return serving.forecast(_folders(request), request.settings, request.site, count)
 
 
-def _folders(request: Request) -> tuple[Path, ...]:
+def _folders(request: StandaloneRequest) -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in request.folders)
 
 
@@ -196,7 +196,7 @@ def _busy(root: Path) -> str:
     return f"{root}: models are served from this folder already; end that, or give another --dir"
 
 
-def allocation_of(site: Site, job_id: str, node: str) -> Allocation:
+def allocation_of(site: Site, job_id: str, node: str) -> PlaneAllocation:
     """Return a job's nodes; `node`, on which this process runs, must be the first: the head.
 
     Raises UsageError, SchedulerError.
@@ -230,7 +230,7 @@ END_S = 150.0
 _LOG_BYTES = 2000
 
 
-def job_of(paths: ServingPaths, request: Request, nodes: int) -> ServingJob:
+def serving_job(paths: ServingPaths, request: StandaloneRequest, nodes: int) -> ServingJob:
     """Return the job that serves a request."""
     site = request.site
     return ServingJob(
@@ -252,7 +252,7 @@ def require_slurm(nodes: int) -> None:
         )
 
 
-def require_none(slurm: Slurm, former: Request) -> None:
+def require_no_job(slurm: Slurm, former: StandaloneRequest) -> None:
     """Raise UsageError if a job already serves, or waits to serve, from the same folder.
 
     Raises SchedulerError if Slurm does not answer.
@@ -265,7 +265,7 @@ def require_none(slurm: Slurm, former: Request) -> None:
         )
 
 
-def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
+def end_job(slurm: Slurm, paths: ServingPaths, request: StandaloneRequest) -> None:
     """End the request's job and wait until it is gone. Raises SchedulerSilent.
 
     A running job gets a signal first and ends in order: `scancel` would kill its steps outright.
@@ -294,12 +294,12 @@ def _ask_to_end(slurm: Slurm, owner: str) -> None:
 
 
 @dataclass
-class Follower:
+class ServingFollower:
     """A follower of a job that serves models; `tell` gets its news, each once."""
 
     slurm: Slurm
     paths: ServingPaths
-    request: Request
+    request: StandaloneRequest
     job_id: str
     tell: Tell
     wait: Callable[[float], object] = time.sleep
@@ -343,7 +343,7 @@ class Follower:
         self._empty = 0 if row else self._empty + 1
         self._every = min(ASK_S, self._every * 1.5)
         self._next = self.clock() + (self._every if row else SETTLE_S)
-        self._tell("queue", describe(row) if row else "")
+        self._tell("queue", describe_job(row) if row else "")
         if self._empty >= 2:
             self.paths.endpoint.unlink(missing_ok=True)  # a killed job leaves it behind
             raise ServingError(self._why())
@@ -361,7 +361,7 @@ class Follower:
         return f"job {self.job_id} has ended: {last.removeprefix('hpcsci: ')}; see {log}"
 
 
-def describe(row: QueueRow) -> str:
+def describe_job(row: QueueRow) -> str:
     """Return the job's state in the queue in words."""
     if row.phase is Phase.RUNNING:
         return f"job {row.job_id} runs" + (f" on {row.node}" if row.node else "")
@@ -373,7 +373,9 @@ def describe(row: QueueRow) -> str:
 # What `hpcsci serve` prints: how to reach and use the endpoint of a plane.
 
 
-def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id: str) -> list[str]:
+def access_lines(
+    paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id: str
+) -> list[str]:
     """Return lines that show how to reach and use the endpoint; none contains the key.
 
     `login` is the machine where `hpcsci serve` was called.
@@ -381,10 +383,10 @@ def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id:
     name = endpoint.models[0]
     key = shlex.quote(str(paths.key))
     body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Hello"}]})
-    tunnels = [f"tunnel:   {tunnel(endpoint, user)}"]
+    tunnels = [f"tunnel:   {ssh_tunnel(endpoint, user)}"]
     if job_id:
         tunnels += [
-            f"          from elsewhere: {tunnel(endpoint, user, login)}",
+            f"          from elsewhere: {ssh_tunnel(endpoint, user, login)}",
             f"          ({login}: use the name that you log in to; the key is there too)",
         ]
     return [
@@ -400,7 +402,7 @@ def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id:
     ]
 
 
-def tunnel(endpoint: Endpoint, user: str, login: str = "") -> str:
+def ssh_tunnel(endpoint: Endpoint, user: str, login: str = "") -> str:
     """Return the ssh command that forwards the endpoint to the user's own machine."""
     port = endpoint.url.rsplit(":", 1)[1].partition("/")[0]
     jump = f"-J {user}@{login} " if login else ""

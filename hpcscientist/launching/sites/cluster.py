@@ -100,7 +100,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation(Cluster):
+class DriverAllocation(Cluster):
     """The nodes of the controller job that this driver runs in.
 
     `resources` is what each trial asks for, `engines` the share of each node for model servers.

@@ -40,7 +40,7 @@ class KeywordPart(Record):
     checksums: dict[str, int] = Field(default_factory=dict)
 
 
-class Block(Record):
+class VectorBlock(Record):
     """The vectors of some positions: `FILE.rows.npy` and `FILE.positions.npy`.
 
     `checksum` is that of the first file, None if an earlier version wrote it. FILE contains a hash
@@ -64,7 +64,7 @@ class VectorPart(Record):
     embedder: str
     name: str
     width: int
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[VectorBlock, ...] = ()
     model: str = ""
     latent: str = ""
     fitted_on: int = 0

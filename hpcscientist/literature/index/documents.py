@@ -19,8 +19,8 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index import engine
 from hpcscientist.literature.index.catalogue import IndexPaths, KeywordPart, checksum
 from hpcscientist.literature.library.parts import Positions
-from hpcscientist.literature.library.processes.extraction import Ended
-from hpcscientist.literature.library.processes.pool import Lost, Pool
+from hpcscientist.literature.library.processes.extraction import SourceEnd
+from hpcscientist.literature.library.processes.pool import Lost, ReaderPool
 from hpcscientist.literature.library.store import Store, open_store
 
 PAPERS, FORMULAS, SYMBOLS = "papers", "formulas", "symbols"
@@ -51,12 +51,12 @@ class Indexing:
     positions: Positions
     done: bool = False
 
-    def outputs(self) -> Iterator[Indexed | Ended]:
+    def outputs(self) -> Iterator[Indexed | SourceEnd]:
         """Yield the documents, then Ended. Raises LibraryError."""
         if not self.done:
             made = documents(_opened(self.library, self.fingerprint), self.name, self.positions)
             yield Indexed(made, sum(sum(map(len, terms.values())) for *_, terms in made))
-        yield Ended("")
+        yield SourceEnd("")
 
     def after(self, batches: int) -> Indexing:
         """Return the rest of the work after some more batches; there is only one."""
@@ -79,7 +79,7 @@ def documents(store: Store, name: str, positions: Positions) -> Documents:
 
 
 def in_parts(
-    store: Store, name: str, positions: Positions, pool: Pool | None
+    store: Store, name: str, positions: Positions, pool: ReaderPool | None
 ) -> Iterator[tuple[int, Documents]]:
     """Yield like `documents`, in parts and in order, each with its number of positions."""
     least = _WORTH_SENDING if pool is not None and pool.running else _WORTH_STARTING
@@ -127,7 +127,7 @@ def update(
     store: Store,
     part: KeywordPart | None,
     told: Told,
-    pool: Pool | None = None,
+    pool: ReaderPool | None = None,
 ) -> KeywordPart:
     """Write keyword indexes of the store to a new folder below `paths`, and return their part.
 
@@ -258,7 +258,7 @@ def _prepare(place: Path, last: Path | None) -> None:
 
 
 def _documents(
-    store: Store, name: str, positions: Positions, told: Told, pool: Pool | None
+    store: Store, name: str, positions: Positions, told: Told, pool: ReaderPool | None
 ) -> Iterator[engine.Document]:
     """Yield the documents of the rows at some positions, and report progress to `told`."""
     done = 0

@@ -39,7 +39,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KeywordHit:
     """A document that a search found; `label` is its id."""
 
     position: int
@@ -59,7 +59,7 @@ class KeywordIndex:
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
 
-    def search(self, terms: Sequence[str], limit: int) -> list[Found]:
+    def search(self, terms: Sequence[str], limit: int) -> list[KeywordHit]:
         """Return at most `limit` documents with any of the terms, the best first.
 
         Raises LibraryError if the index turns out to be damaged.
@@ -138,7 +138,9 @@ class KeywordIndex:
             found.sort(key=lambda hit: (-float(f"{hit[0]:.4g}"), hit[4], hit[3]))
         return [hit[1:] for hit in found[: limit + _EXPLAINED]]
 
-    def _explain(self, chosen: Sequence[tuple[str, str, Any]], address: Any, *stored: Any) -> Found:
+    def _explain(
+        self, chosen: Sequence[tuple[str, str, Any]], address: Any, *stored: Any
+    ) -> KeywordHit:
         weights = []
         for term, field, query in chosen:
             weight = self._weight(query, address)
@@ -146,7 +148,7 @@ class KeywordIndex:
                 weights.append(Weight(term, field, weight))
         position, number, label = stored
         score = fsum(weight.weight for weight in weights)
-        return Found(position, number, label, score, tuple(weights))
+        return KeywordHit(position, number, label, score, tuple(weights))
 
     def _weight(self, query: Any, address: Any) -> float | None:
         try:
@@ -170,7 +172,7 @@ def _any(queries: Sequence[Any]) -> Any:
     return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
 
 
-def _rank(found: Found) -> tuple[float, str, int]:
+def _rank(found: KeywordHit) -> tuple[float, str, int]:
     return -found.score, found.label, found.number
 
 

@@ -20,7 +20,13 @@ import numpy.typing as npt
 from hpcscientist.errors import LibraryError, ModelError
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.literature.index import catalogue
-from hpcscientist.literature.index.catalogue import Block, IndexPaths, VectorPart, checksum, fix
+from hpcscientist.literature.index.catalogue import (
+    IndexPaths,
+    VectorBlock,
+    VectorPart,
+    checksum,
+    fix,
+)
 from hpcscientist.literature.index.engine import vector_texts
 from hpcscientist.literature.library.parts import Positions, is_replaced
 from hpcscientist.literature.library.store import Store
@@ -94,7 +100,9 @@ def update(
     paths.path(part.folder).mkdir(exist_ok=True)
     blocks, done = [], 0
     for positions in divided(paths, part, wanted):
-        block = known.get(_name(positions)) or Block(file=_name(positions), rows=len(positions))
+        block = known.get(_name(positions)) or VectorBlock(
+            file=_name(positions), rows=len(positions)
+        )
         rows_file, positions_file = _files(paths, part, block)
         if not _is_there(paths, part, block):
             rows = _rows_of(positions, old, part.width, embed, partial(_tell, progress, done))
@@ -160,7 +168,7 @@ def _tell(progress: Callable[[int], None], before: int, more: int) -> None:
     progress(before + more)
 
 
-def _is_there(paths: IndexPaths, part: VectorPart, block: Block) -> bool:
+def _is_there(paths: IndexPaths, part: VectorPart, block: VectorBlock) -> bool:
     try:
         _open(paths, part, block)
     except LibraryError:
@@ -168,7 +176,7 @@ def _is_there(paths: IndexPaths, part: VectorPart, block: Block) -> bool:
     return True
 
 
-def _open(paths: IndexPaths, part: VectorPart, block: Block) -> tuple[Positions, Rows]:
+def _open(paths: IndexPaths, part: VectorPart, block: VectorBlock) -> tuple[Positions, Rows]:
     rows_file, positions_file = _files(paths, part, block)
     try:
         rows: Any = np.load(rows_file, mmap_mode="r", allow_pickle=False)
@@ -189,7 +197,7 @@ def _open(paths: IndexPaths, part: VectorPart, block: Block) -> tuple[Positions,
     return positions, rows
 
 
-def _files(paths: IndexPaths, part: VectorPart, block: Block) -> tuple[Path, Path]:
+def _files(paths: IndexPaths, part: VectorPart, block: VectorBlock) -> tuple[Path, Path]:
     folder = paths.path(part.folder)
     return folder / f"{block.file}.rows.npy", folder / f"{block.file}.positions.npy"
 

@@ -15,7 +15,7 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index import catalogue as catalogues
 from hpcscientist.literature.index import documents, engine, keyword
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths
-from hpcscientist.literature.index.keyword import Found, KeywordIndex
+from hpcscientist.literature.index.keyword import KeywordHit, KeywordIndex
 from hpcscientist.literature.index.meaning import Near, Vectors, among, open_embedder
 from hpcscientist.literature.library.parts import Positions
 from hpcscientist.literature.library.paths import LibraryPaths
@@ -80,7 +80,7 @@ def _order(found: Ranked) -> tuple[float, float, float]:
     return -found.score, found.keyword_rank or last, found.embedding_rank or last
 
 
-H = TypeVar("H", Found, Near)
+H = TypeVar("H", KeywordHit, Near)
 
 DEPTH = 100  # papers of each ranking to merge: those further down add next to nothing
 # Below this cosine, two texts are unrelated for every embedder that we know.
@@ -226,7 +226,7 @@ class SearchableLibrary:
         """Return words of the library that are spelled like unknown words of a query."""
         return keyword.suggest(_fixed(query), self._papers, self._store)
 
-    def _by_words(self, query: str, depth: int) -> list[Found]:
+    def _by_words(self, query: str, depth: int) -> list[KeywordHit]:
         found = self._papers.search(_telling(query), depth + self._gone)
         return _live(self._store.positions, found)[:depth]
 
@@ -274,7 +274,7 @@ def _written(query: str) -> dict[str, str]:
     return dict(zip(reversed(stems(found)), reversed(found), strict=True))
 
 
-def _terms(found: Found | None, written: dict[str, str]) -> tuple[TermWeight, ...]:
+def _terms(found: KeywordHit | None, written: dict[str, str]) -> tuple[TermWeight, ...]:
     """Return the weights of a hit, the largest first."""
     if found is None:
         return ()

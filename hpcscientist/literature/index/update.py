@@ -21,9 +21,9 @@ from hpcscientist.literature.index import documents, meaning
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths, VectorPart
 from hpcscientist.literature.index.documents import SYMBOLS, Indexing
 from hpcscientist.literature.index.engine import vector_texts
-from hpcscientist.literature.library.indexing import Progress, Step
+from hpcscientist.literature.library.indexing import BuildStep, Progress
 from hpcscientist.literature.library.paths import LibraryPaths, make_folder, refusal
-from hpcscientist.literature.library.processes.pool import Pool
+from hpcscientist.literature.library.processes.pool import ReaderPool
 from hpcscientist.literature.library.store import Store, open_store
 from hpcscientist.models.embedding.sentences import SentenceEmbedder, hash_model
 
@@ -49,7 +49,7 @@ class LibraryIndex:
                 "sentence-transformers model, or leave it out"
             )
 
-    def update(self, library: Path, progress: Progress, pool: Pool | None = None) -> None:
+    def update(self, library: Path, progress: Progress, pool: ReaderPool | None = None) -> None:
         """Bring the index of a library up to date with its store.
 
         After a kill at any moment, the next call continues: vectors after the last block that was
@@ -71,7 +71,7 @@ class LibraryIndex:
             ) from error
 
     def _update(
-        self, store: Store, paths: IndexPaths, progress: Progress, pool: Pool | None
+        self, store: Store, paths: IndexPaths, progress: Progress, pool: ReaderPool | None
     ) -> None:
         last = _usable(paths)
         keyword = last.keyword if last else None
@@ -136,7 +136,7 @@ class _Teller:
     def __call__(self, name: str, done: int, total: int) -> None:
         if total and (done % 1000 == 0 or done == total):
             unit = "symbols" if name == SYMBOLS else "papers"
-            self._progress(Step(f"keyword index of {name}", done, total, unit))
+            self._progress(BuildStep(f"keyword index of {name}", done, total, unit))
 
 
 def _part(embedder: Any, last: VectorPart | None, width: int) -> VectorPart:
@@ -192,7 +192,7 @@ def _is_whole(paths: IndexPaths, part: VectorPart) -> bool:
 def _counter(progress: Progress, name: str) -> Callable[[int, int], None]:
     def tell(done: int, total: int) -> None:
         if name == "vectors" or done % 1000 == 0 or done == total:
-            progress(Step(name, done, total, "papers"))
+            progress(BuildStep(name, done, total, "papers"))
 
     return tell
 

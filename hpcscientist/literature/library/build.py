@@ -11,23 +11,23 @@ from functools import partial
 from pathlib import Path
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.files.lock import Held, Lock
+from hpcscientist.files.lock import FolderLocked, Lock
 from hpcscientist.literature.library import ledger as ledgers
 from hpcscientist.literature.library import schema
-from hpcscientist.literature.library.indexing import Index, Progress, Step
+from hpcscientist.literature.library.indexing import BuildStep, LibraryIndex, Progress
 from hpcscientist.literature.library.ledger import (
     UNKNOWN,
     Commit,
     Cursor,
-    Entry,
-    Ledger,
+    LibraryLedger,
+    ReadSource,
     encode_commit,
     pieces,
     stamp_of,
     with_piece,
 )
 from hpcscientist.literature.library.parts import (
-    Contents,
+    LibraryContents,
     changed,
     forget,
     is_whole,
@@ -35,15 +35,20 @@ from hpcscientist.literature.library.parts import (
     write_part,
 )
 from hpcscientist.literature.library.paths import LibraryPaths, refusal, write_file
-from hpcscientist.literature.library.processes.extraction import Batch, Ended, Output, Task
+from hpcscientist.literature.library.processes.extraction import Output, RowBatch, SourceEnd, Task
 from hpcscientist.literature.library.processes.forks import Forks
-from hpcscientist.literature.library.processes.pool import Limits, Lost, Pool, read_here
+from hpcscientist.literature.library.processes.pool import Lost, ReaderPool, SourceLimits, read_here
 from hpcscientist.literature.library.publish import publish, sweep, write_skipped
 from hpcscientist.literature.library.sameness import join
-from hpcscientist.literature.library.store import prepare
-from hpcscientist.literature.library.worklist import Listed, Worklist, make_worklist, reader_of
+from hpcscientist.literature.library.store import prepare_folder
+from hpcscientist.literature.library.worklist import (
+    SourceToRead,
+    Worklist,
+    make_worklist,
+    reader_of,
+)
 from hpcscientist.literature.sources import base, detect
-from hpcscientist.literature.sources.base import Source
+from hpcscientist.literature.sources.base import PaperSource
 
 # Reading the sources of a worklist, and committing the results part by part.
 #
@@ -62,7 +67,7 @@ Read = Callable[[Iterable[Task]], Iterator[tuple[Task, Output | Lost]]]
 class _InHand:
     """A source that is being read, and how far the reading has come."""
 
-    listed: Listed
+    listed: SourceToRead
     reading: int
     pieces: int
     cursor: Cursor
@@ -75,7 +80,7 @@ class _Pending:
     papers: list[bytes] = field(default_factory=list)
     symbols: list[bytes] = field(default_factory=list)
     troubles: list[tuple[int, str, str]] = field(default_factory=list)
-    ended: list[Entry] = field(default_factory=list)
+    ended: list[ReadSource] = field(default_factory=list)
     readings: set[int] = field(default_factory=set)
     rows: int = 0
     size: int = 0
@@ -85,25 +90,27 @@ class _Pending:
         return self.rows >= PART_ROWS or self.size >= PART_BYTES or len(self.ended) >= PART_SOURCES
 
 
-class Reading:
+class SourceReading:
     """Reads sources into a library; every commit updates `ledger`."""
 
-    def __init__(self, paths: LibraryPaths, ledger: Ledger, check: Callable[[], None]) -> None:
+    def __init__(
+        self, paths: LibraryPaths, ledger: LibraryLedger, check: Callable[[], None]
+    ) -> None:
         """`check` raises an error if another process has taken over the library."""
         self._paths, self._ledger, self._check = paths, ledger, check
         self._begun: deque[_InHand] = deque()
         self._pending = _Pending()
 
-    def run(self, todo: Sequence[Listed], read: Read, progress: Progress) -> int:
+    def run(self, todo: Sequence[SourceToRead], read: Read, progress: Progress) -> int:
         """Read all of `todo`; return the number of papers and symbols read.
 
         Raises DiskFull, LibraryError and what `check` raises.
         """
         total, done, documents = sum(p.stamp.size for p in todo), 0, 0
-        progress(Step("reading", 0, total, "bytes"))
+        progress(BuildStep("reading", 0, total, "bytes"))
         for task, output in read(self._tasks(todo)):
             hand = self._begun[0]
-            if isinstance(output, Batch):
+            if isinstance(output, RowBatch):
                 self._add(hand, output)
                 documents += output.paper_rows + output.symbol_rows
             else:
@@ -111,12 +118,12 @@ class Reading:
                 self._end_piece(hand, output)
             if self._pending.full:
                 self._commit()
-            progress(Step("reading", done, total, "bytes", documents))
+            progress(BuildStep("reading", done, total, "bytes", documents))
         if self._pending.rows or self._pending.ended:
             self._commit()
         return documents
 
-    def _tasks(self, todo: Sequence[Listed]) -> Iterator[Task]:
+    def _tasks(self, todo: Sequence[SourceToRead]) -> Iterator[Task]:
         number, begun = self._ledger.last_reading, self._ledger.cursor
         for listed in todo:
             if begun and (begun.path, begun.stamp) == (listed.key, listed.stamp):
@@ -131,7 +138,7 @@ class Reading:
             for at, piece in enumerate(parts[cursor.piece :]):
                 yield Task(piece, cursor.reading, 0 if at else cursor.batch)
 
-    def _add(self, hand: _InHand, batch: Batch) -> None:
+    def _add(self, hand: _InHand, batch: RowBatch) -> None:
         pending, at = self._pending, hand.cursor
         pending.papers += [batch.papers] if batch.papers else []
         pending.symbols += [batch.symbols] if batch.symbols else []
@@ -148,11 +155,11 @@ class Reading:
             }
         )
 
-    def _end_piece(self, hand: _InHand, output: Ended | Lost) -> None:
+    def _end_piece(self, hand: _InHand, output: SourceEnd | Lost) -> None:
         if isinstance(output, Lost):
             self._complain(hand, f"not read, or not whole: {output.reason}")
         at = hand.cursor
-        content = output.content if isinstance(output, Ended) else ""
+        content = output.content if isinstance(output, SourceEnd) else ""
         hand.cursor = at.model_copy(
             update={"piece": at.piece + 1, "batch": 0, "content": with_piece(at.content, content)}
         )
@@ -171,7 +178,7 @@ class Reading:
             content = UNKNOWN
             self._complain(hand, "changed while it was read; the next build reads it again")
         at = hand.cursor
-        entry = Entry(
+        entry = ReadSource(
             path=at.path,
             given=source.origin.encode("utf-8", "replace").decode(),
             kind=source.kind,
@@ -216,7 +223,7 @@ class Reading:
         self._pending = _Pending()
 
 
-def _still(listed: Listed) -> bool:
+def _still(listed: SourceToRead) -> bool:
     """Return whether a source still has the stamp it had when the worklist was made."""
     try:
         return stamp_of(listed.source) == listed.stamp
@@ -224,7 +231,7 @@ def _still(listed: Listed) -> bool:
         return False
 
 
-def _pieces(source: Source) -> list[Source]:
+def _pieces(source: PaperSource) -> list[PaperSource]:
     """Return the pieces of a source, or a missing source whole: reading it reports the error."""
     try:
         return list(pieces(source))
@@ -232,7 +239,7 @@ def _pieces(source: Source) -> list[Source]:
         return [source]
 
 
-def _length(piece: Source, hand: _InHand) -> int:
+def _length(piece: PaperSource, hand: _InHand) -> int:
     """Return the number of bytes in a piece."""
     end = hand.listed.stamp.size if piece.end is None else piece.end
     return end - piece.start
@@ -270,7 +277,7 @@ class BuildReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BuildOptions:
     """The options of a build.
 
     `prune` removes sources that are no longer among the inputs; `again` rereads sources that were
@@ -281,10 +288,10 @@ class Options:
     prune: bool = False
     again: bool = False
     sweep: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: SourceLimits = field(default_factory=SourceLimits)
 
 
-def quiet(step: Step) -> None:
+def quiet(step: BuildStep) -> None:
     """Ignore a report of progress."""
 
 
@@ -293,8 +300,8 @@ def build(
     out: Path,
     *,
     jobs: int | None = None,
-    options: Options | None = None,
-    index: Index | None = None,
+    options: BuildOptions | None = None,
+    index: LibraryIndex | None = None,
     progress: Progress = quiet,
     forks: Forks | None = None,
 ) -> BuildReport:
@@ -304,13 +311,13 @@ def build(
     core, and none for a little metadata). After a kill at any moment, the same call continues the
     build. Raises LibraryError, DiskFull, and what `index` raises.
     """
-    options = options or Options()
+    options = options or BuildOptions()
     if not inputs:
         raise LibraryError("nothing to build a library from: name files or folders")
     detect.inputs(inputs)  # raises for a missing path, before any folder is made
     paths = LibraryPaths(out)
-    prepare(paths)
-    processes = Pool(jobs or len(os.sched_getaffinity(0)), options.limits, forks)
+    prepare_folder(paths)
+    processes = ReaderPool(jobs or len(os.sched_getaffinity(0)), options.limits, forks)
     with _lock(paths) as lock, processes as pool:
         before = read_contents(paths)  # only now, with the lock, can no other process replace it
         ledger = ledgers.load(paths, before.edition if before else 0)
@@ -319,7 +326,7 @@ def build(
             forget(paths)
         sweep(paths, ledger, before)
         worklist = make_worklist(inputs, out, ledger, prune=options.prune, again=options.again)
-        reading = Reading(paths, ledger, partial(_check, paths, lock))
+        reading = SourceReading(paths, ledger, partial(_check, paths, lock))
         pool.expect(base.module_of(listed.source.kind) for listed in worklist.todo)
         pool.expect(index.modules if index else ())
         read = read_here if jobs is None and _is_small(worklist) else pool.read
@@ -347,7 +354,7 @@ def _lock(paths: LibraryPaths) -> Iterator[Lock]:
     """Hold the library's lock. Raises LibraryError while another process builds it."""
     try:
         lock = Lock(paths.lock)
-    except Held as holder:
+    except FolderLocked as holder:
         raise LibraryError(
             f"{paths.root}: {holder} builds it already: wait for that, or stop it"
         ) from holder
@@ -367,7 +374,9 @@ def _check(paths: LibraryPaths, lock: Lock) -> None:
         )
 
 
-def _forget_damaged(paths: LibraryPaths, ledger: Ledger, before: Contents | None) -> bool:
+def _forget_damaged(
+    paths: LibraryPaths, ledger: LibraryLedger, before: LibraryContents | None
+) -> bool:
     """Drop commits whose parts are missing or cut off, with every source in them.
 
     These sources are then read again. Returns whether anything was damaged.
@@ -392,13 +401,13 @@ def _is_small(worklist: Worklist) -> bool:
 
 def _finish(
     paths: LibraryPaths,
-    ledger: Ledger,
+    ledger: LibraryLedger,
     worklist: Worklist,
     lock: Lock,
-    before: Contents | None,
+    before: LibraryContents | None,
     fixed: bool,
     progress: Progress,
-) -> Contents:
+) -> LibraryContents:
     """Publish a new edition if anything is new; return the current contents."""
     news = ledger.last_commit > ledger.published or worklist.gone or worklist.touched or fixed
     if before is not None and not news:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from hpcscientist.literature.library.processes.pool import Pool
+    from hpcscientist.literature.library.processes.pool import ReaderPool
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BuildStep:
     """The progress of a build's step: `done` of `total` units; 0 if unknown.
 
     `documents` counts the papers and symbols seen so far, for a rate.
@@ -25,10 +25,10 @@ class Step:
     documents: int = 0
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[BuildStep], None]
 
 
-class Index(Protocol):
+class LibraryIndex(Protocol):
     """The search indexes of a store: keyword index and vectors.
 
     `modules` are those that reader processes need for the index's work.
@@ -36,7 +36,7 @@ class Index(Protocol):
 
     modules: Sequence[str]
 
-    def update(self, library: Path, progress: Progress, pool: Pool | None = None) -> None:
+    def update(self, library: Path, progress: Progress, pool: ReaderPool | None = None) -> None:
         """Bring `library`/index up to date with the committed store.
 
         The build calls this with the library's lock held, after it wrote library.json. The row at

@@ -22,11 +22,11 @@ from pydantic import TypeAdapter
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.sources import code, detect
-from hpcscientist.literature.sources.base import Source
+from hpcscientist.literature.sources.base import PaperSource
 from hpcscientist.records.base import Record
 
 
-class Part(Record):
+class RowsFile(Record):
     """A file of rows; `file` is relative to the library's folder, `size` in bytes."""
 
     file: str
@@ -60,7 +60,7 @@ class Cursor(Record):
     troubles: int = 0
 
 
-class Entry(Record):
+class ReadSource(Record):
     """A source that was read, with the number of papers, symbols and troubles it gave.
 
     `given` is its name for users; `reader` has the versions of the packages that read it.
@@ -87,8 +87,8 @@ class Commit(Record):
     number: int
     first_paper: int
     first_symbol: int
-    papers: Part | None = None
-    symbols: Part | None = None
+    papers: RowsFile | None = None
+    symbols: RowsFile | None = None
     merged: bool = False
     readings: tuple[int, ...] = ()
     cursor: Cursor | None = None
@@ -110,26 +110,26 @@ class _Head(Record):
 _LINES: dict[str, TypeAdapter[Any]] = {
     "manifest": TypeAdapter(_Head),
     "commit": TypeAdapter(Commit),
-    "source": TypeAdapter(Entry),
+    "source": TypeAdapter(ReadSource),
     "trouble": TypeAdapter(Told),
 }
 
 
 @dataclass(slots=True)
-class Ledger:
+class LibraryLedger:
     """The state of a library that is being built."""
 
     edition: int = 0  # the number of finished builds that changed the library
     published: int = 0  # the last commit of that build
     commits: list[Commit] = field(default_factory=list)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ReadSource] = field(default_factory=dict)
     cursor: Cursor | None = None
     last_commit: int = 0
     last_reading: int = 0
     papers: int = 0  # positions in use
     symbols: int = 0
 
-    def apply(self, commit: Commit, ended: Iterable[Entry]) -> None:
+    def apply(self, commit: Commit, ended: Iterable[ReadSource]) -> None:
         """Add a commit, and the sources that were finished in it."""
         if commit.papers or commit.symbols:
             self.commits.append(commit)
@@ -143,13 +143,13 @@ class Ledger:
         self.papers = commit.first_paper + (commit.papers.rows if commit.papers else 0)
         self.symbols = commit.first_symbol + (commit.symbols.rows if commit.symbols else 0)
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[RowsFile]:
         """Yield all parts."""
         for commit in self.commits:
             yield from (part for part in (commit.papers, commit.symbols) if part)
 
 
-def encode_commit(commit: Commit, ended: Iterable[Entry], troubles: Iterable[Told]) -> bytes:
+def encode_commit(commit: Commit, ended: Iterable[ReadSource], troubles: Iterable[Told]) -> bytes:
     """Return the content of a commit's file."""
     lines = [f'{{"commit": {commit.model_dump_json()}}}']
     lines += [f'{{"source": {entry.model_dump_json()}}}' for entry in ended]
@@ -157,7 +157,7 @@ def encode_commit(commit: Commit, ended: Iterable[Entry], troubles: Iterable[Tol
     return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def encode_manifest(ledger: Ledger, troubles: Iterable[Told]) -> Iterator[str]:
+def encode_manifest(ledger: LibraryLedger, troubles: Iterable[Told]) -> Iterator[str]:
     """Yield the lines of a manifest."""
     head = {name: getattr(ledger, name) for name in _Head.model_fields}
     yield json.dumps({"manifest": head})
@@ -172,12 +172,12 @@ def _trouble_line(told: Told) -> str:
     return json.dumps({"trouble": told})
 
 
-def load(paths: LibraryPaths, edition: int) -> Ledger:
+def load(paths: LibraryPaths, edition: int) -> LibraryLedger:
     """Return the state of a library whose last finished build has the number `edition`.
 
     Raises LibraryError if its files are damaged.
     """
-    ledger = Ledger(edition=edition)
+    ledger = LibraryLedger(edition=edition)
     if edition:
         for name, value in _lines(paths, paths.manifest(edition).name):
             if name == "manifest":
@@ -197,7 +197,7 @@ def load(paths: LibraryPaths, edition: int) -> Ledger:
     return ledger
 
 
-def troubles(paths: LibraryPaths, ledger: Ledger) -> Iterator[Told]:
+def troubles(paths: LibraryPaths, ledger: LibraryLedger) -> Iterator[Told]:
     """Yield the troubles of all sources, from their latest reading."""
     current = {entry.reading for entry in ledger.entries.values()}
     names = [paths.manifest(ledger.edition).name] if ledger.edition else []
@@ -235,7 +235,7 @@ _BESIDE = frozenset({".tex", ".ltx", ".latex", ".bbl", ".bib"})
 _MANY = 200
 
 
-def stamp_of(source: Source) -> Stamp:
+def stamp_of(source: PaperSource) -> Stamp:
     """Return the current stamp of a source. Raises OSError."""
     about = source.path.stat()
     files = files_of(source)
@@ -249,7 +249,7 @@ def stamp_of(source: Source) -> Stamp:
     return Stamp(size=size, mtime_ns=latest, inside=digest.hexdigest())
 
 
-def content_hash(source: Source) -> str:
+def content_hash(source: PaperSource) -> str:
     """Return the hash of a source's bytes; "" if they cannot be read."""
     digest = hashlib.sha256()
     try:
@@ -263,12 +263,12 @@ def content_hash(source: Source) -> str:
     return digest.hexdigest()
 
 
-def pieces(source: Source) -> Iterator[Source]:
+def pieces(source: PaperSource) -> Iterator[PaperSource]:
     """Yield the parts of a source, which are read concurrently. Raises OSError."""
     return detect.divide(source, PIECE_BYTES)
 
 
-def whole_content(source: Source) -> str:
+def whole_content(source: PaperSource) -> str:
     """Return the hash of a source, computed piece by piece; "" if it cannot be read."""
     content = ""
     try:
@@ -286,7 +286,7 @@ def with_piece(content: str, piece: str) -> str:
     return hashlib.sha256(f"{content}{piece}".encode()).hexdigest()
 
 
-def files_of(source: Source) -> list[Path]:
+def files_of(source: PaperSource) -> list[Path]:
     """Return the files of a source: a repository's Python code, or for LaTeX its neighbours."""
     path = source.path
     if path.is_dir():

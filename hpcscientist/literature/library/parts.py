@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.literature.library import schema as schemas
-from hpcscientist.literature.library.ledger import Part
+from hpcscientist.literature.library.ledger import RowsFile
 from hpcscientist.literature.library.paths import LibraryPaths, make_folder, write_file
 from hpcscientist.literature.library.schema import VERSION
 from hpcscientist.records.base import Record
@@ -93,14 +93,14 @@ def _records(paths: LibraryPaths) -> list[Path]:
 FORMAT = "hpcscientist library"
 
 
-class Placed(Record):
+class PlacedPart(Record):
     """A part and the position of its first row."""
 
     first: int
-    part: Part
+    part: RowsFile
 
 
-class Contents(Record):
+class LibraryContents(Record):
     """The contents of a library.
 
     `shown_papers` and `shown_symbols` list the positions that count: not rows that were replaced,
@@ -116,25 +116,25 @@ class Contents(Record):
     formulas: int
     sources: int
     fingerprint: str
-    paper_parts: tuple[Placed, ...]
-    symbol_parts: tuple[Placed, ...]
-    shown_papers: Part
-    shown_symbols: Part
-    ids: Part
+    paper_parts: tuple[PlacedPart, ...]
+    symbol_parts: tuple[PlacedPart, ...]
+    shown_papers: RowsFile
+    shown_symbols: RowsFile
+    ids: RowsFile
     built_with: str
 
-    def files(self) -> Iterator[Part]:
+    def files(self) -> Iterator[RowsFile]:
         """Yield every Arrow file of the library, without those of the indexes."""
         yield from (placed.part for placed in (*self.paper_parts, *self.symbol_parts))
         yield from self.lists
 
     @property
-    def lists(self) -> tuple[Part, ...]:
+    def lists(self) -> tuple[RowsFile, ...]:
         """The files that point to papers: a flipped bit in them would point to other papers."""
         return self.shown_papers, self.shown_symbols, self.ids
 
 
-def read_contents(paths: LibraryPaths) -> Contents | None:
+def read_contents(paths: LibraryPaths) -> LibraryContents | None:
     """Return the contents of a library; None if no build of it has finished yet.
 
     Raises LibraryError if the file is damaged, not a library's, or of a newer version.
@@ -153,7 +153,7 @@ def read_contents(paths: LibraryPaths) -> Contents | None:
         )
     refuse_newer(paths, found.get("schema_version"))
     try:
-        return Contents.model_validate_json(json.dumps(found))
+        return LibraryContents.model_validate_json(json.dumps(found))
     except ValidationError as error:
         raise LibraryError(
             f"{paths.contents}: damaged: remove {paths.root} and build it again"
@@ -169,7 +169,7 @@ def refuse_newer(paths: LibraryPaths, version: object) -> None:
         )
 
 
-def is_whole(paths: LibraryPaths, part: Part) -> bool:
+def is_whole(paths: LibraryPaths, part: RowsFile) -> bool:
     """Return whether a part exists with its full size; its content is not checked."""
     try:
         return paths.file(part.file).stat().st_size == part.size
@@ -177,7 +177,7 @@ def is_whole(paths: LibraryPaths, part: Part) -> bool:
         return False
 
 
-def changed(paths: LibraryPaths, contents: Contents) -> Part | None:
+def changed(paths: LibraryPaths, contents: LibraryContents) -> RowsFile | None:
     """Return a part that is incomplete, or a list whose hash is wrong; None if all are sound."""
     for part in contents.files():
         try:
@@ -195,7 +195,7 @@ _OPEN = 200  # parts open at once: each takes a file descriptor
 Positions = npt.NDArray[np.int64]
 
 
-def write_part(paths: LibraryPaths, file: str, schema: Any, batches: Sequence[bytes]) -> Part:
+def write_part(paths: LibraryPaths, file: str, schema: Any, batches: Sequence[bytes]) -> RowsFile:
     """Write record batches, encoded without their schema, as a part. Raises DiskFull."""
     sink, rows = pa.BufferOutputStream(), 0
     with pa.ipc.new_file(sink, schema) as writer:
@@ -206,7 +206,7 @@ def write_part(paths: LibraryPaths, file: str, schema: Any, batches: Sequence[by
     content = sink.getvalue()
     write_file(paths.file(file), content)
     digest = hashlib.sha256(content).hexdigest()
-    return Part(file=file, rows=rows, size=content.size, sha256=digest)
+    return RowsFile(file=file, rows=rows, size=content.size, sha256=digest)
 
 
 class Rows:
@@ -215,7 +215,9 @@ class Rows:
     `parts` are pairs of the position of the first row and the part, in ascending order.
     """
 
-    def __init__(self, paths: LibraryPaths, parts: Sequence[tuple[int, Part]], schema: Any) -> None:
+    def __init__(
+        self, paths: LibraryPaths, parts: Sequence[tuple[int, RowsFile]], schema: Any
+    ) -> None:
         self._paths, self._parts, self._schema = paths, list(parts), schema
         self._starts = [first for first, _ in self._parts]
         self._open: dict[int, _Mapped] = {}
@@ -254,7 +256,7 @@ class Rows:
                     self._open[number] = mapped
             return mapped
 
-    def _opened(self, part: Part) -> _Mapped:
+    def _opened(self, part: RowsFile) -> _Mapped:
         path = self._paths.file(part.file)
         try:
             return _Mapped(path, part, self._schema)
@@ -268,7 +270,7 @@ class Rows:
 class _Mapped:
     """One part, mapped into memory. Raises LibraryError if it is damaged."""
 
-    def __init__(self, path: Path, part: Part, schema: Any) -> None:
+    def __init__(self, path: Path, part: RowsFile, schema: Any) -> None:
         self._path = path
         try:
             self._reader = pa.ipc.open_file(pa.memory_map(str(path)))

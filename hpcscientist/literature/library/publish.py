@@ -15,10 +15,10 @@ import pyarrow as pa
 from hpcscientist import __version__
 from hpcscientist.literature.library import ledger as ledgers
 from hpcscientist.literature.library import parts, schema
-from hpcscientist.literature.library.ledger import Commit, Ledger, Part
+from hpcscientist.literature.library.ledger import Commit, LibraryLedger, RowsFile
 from hpcscientist.literature.library.parts import (
-    Contents,
-    Placed,
+    LibraryContents,
+    PlacedPart,
     Positions,
     Rows,
     as_column,
@@ -27,7 +27,7 @@ from hpcscientist.literature.library.parts import (
     write_part,
 )
 from hpcscientist.literature.library.paths import LibraryPaths, write_file
-from hpcscientist.literature.library.sameness import Papers, paper_rows
+from hpcscientist.literature.library.sameness import ShownPapers, paper_rows
 from hpcscientist.literature.sources.base import Trouble
 
 SHOWN: Any = pa.schema([("position", pa.int64())], metadata=schema.PAPERS.metadata)
@@ -37,8 +37,8 @@ IDS: Any = pa.schema(
 
 
 def publish(
-    paths: LibraryPaths, ledger: Ledger, papers: Papers, before: Contents | None
-) -> Contents:
+    paths: LibraryPaths, ledger: LibraryLedger, papers: ShownPapers, before: LibraryContents | None
+) -> LibraryContents:
     """Write a new edition of the library, and remove files that need not be kept.
 
     Processes that have an earlier edition open can read it for some time; see
@@ -50,7 +50,7 @@ def publish(
     told = list(ledgers.troubles(paths, ledger))
     ledger.edition += 1
     number = f"{ledger.edition:06d}"
-    contents = Contents(
+    contents = LibraryContents(
         edition=ledger.edition,
         papers=len(papers.shown),
         symbols=len(symbols),
@@ -75,7 +75,9 @@ def publish(
     return contents
 
 
-def write_skipped(paths: LibraryPaths, ledger: Ledger, others: Sequence[Trouble]) -> dict[str, int]:
+def write_skipped(
+    paths: LibraryPaths, ledger: LibraryLedger, others: Sequence[Trouble]
+) -> dict[str, int]:
     """Write skipped.jsonl: what was not read, or only partly. Return the count of each reason."""
     counts: dict[str, int] = {}
     lines = []
@@ -89,7 +91,7 @@ def write_skipped(paths: LibraryPaths, ledger: Ledger, others: Sequence[Trouble]
     return counts
 
 
-def sweep(paths: LibraryPaths, ledger: Ledger, current: Contents | None) -> None:
+def sweep(paths: LibraryPaths, ledger: LibraryLedger, current: LibraryContents | None) -> None:
     """Remove files that are neither in use now nor kept for readers of replaced editions.
 
     Raises LibraryError.
@@ -123,7 +125,7 @@ def _needed(commit: Commit, alive: set[int], shown: Positions) -> bool:
     return first < len(shown) and int(shown[first]) < commit.first_paper + commit.papers.rows
 
 
-def _alive_symbols(paths: LibraryPaths, ledger: Ledger, alive: set[int]) -> Positions:
+def _alive_symbols(paths: LibraryPaths, ledger: LibraryLedger, alive: set[int]) -> Positions:
     parts = [(c.first_symbol, c.symbols) for c in ledger.commits if c.symbols is not None]
     wanted = np.array(sorted(alive), dtype=np.int64)
     found = [np.empty(0, dtype=np.int64)]
@@ -132,7 +134,7 @@ def _alive_symbols(paths: LibraryPaths, ledger: Ledger, alive: set[int]) -> Posi
     return np.concatenate(found)
 
 
-def _count_formulas(paths: LibraryPaths, ledger: Ledger, shown: Positions) -> int:
+def _count_formulas(paths: LibraryPaths, ledger: LibraryLedger, shown: Positions) -> int:
     total = 0
     for first, batch in paper_rows(paths, ledger).batches():
         start, end = np.searchsorted(shown, [first, first + batch.num_rows])
@@ -140,16 +142,16 @@ def _count_formulas(paths: LibraryPaths, ledger: Ledger, shown: Positions) -> in
     return total
 
 
-def _placed(parts: Iterable[tuple[int, Part | None]]) -> tuple[Placed, ...]:
-    return tuple(Placed(first=first, part=part) for first, part in parts if part is not None)
+def _placed(parts: Iterable[tuple[int, RowsFile | None]]) -> tuple[PlacedPart, ...]:
+    return tuple(PlacedPart(first=first, part=part) for first, part in parts if part is not None)
 
 
-def _write(paths: LibraryPaths, file: str, of: Any, *columns: Any) -> Part:
+def _write(paths: LibraryPaths, file: str, of: Any, *columns: Any) -> RowsFile:
     batch = pa.record_batch([as_column(c) for c in columns], schema=of)
     return write_part(paths, file, of, [batch.serialize().to_pybytes()])
 
 
-def _fingerprint(contents: Contents) -> str:
+def _fingerprint(contents: LibraryContents) -> str:
     """Return a hash over the hashes of all files with shown papers and symbols."""
     digest = hashlib.sha256(f"schema {schema.VERSION}\n".encode())
     for placed in (*contents.paper_parts, *contents.symbol_parts):

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hpcscientist.literature.library import schema
-from hpcscientist.literature.library.indexing import Progress, Step
+from hpcscientist.literature.library.indexing import BuildStep, Progress
 from hpcscientist.literature.library.keys import plain_id, same_paper
-from hpcscientist.literature.library.ledger import Commit, Ledger, encode_commit
+from hpcscientist.literature.library.ledger import Commit, LibraryLedger, encode_commit
 from hpcscientist.literature.library.parts import (
     Positions,
     Rows,
@@ -38,7 +38,7 @@ COMMON = 100
 
 
 @dataclass(slots=True)
-class Found:
+class FoundKeys:
     """The keys of the rows that sources gave, and the rows merged from others.
 
     `made_of` has a hash of the members of each row in `made`.
@@ -65,7 +65,7 @@ class _Columns:
     count: int = 0
 
 
-def look(rows: Rows, alive: npt.NDArray[np.int64]) -> Found:
+def look(rows: Rows, alive: npt.NDArray[np.int64]) -> FoundKeys:
     """Return the keys of all rows of the readings in `alive`, and all merged rows."""
     columns = _Columns()
     for first, batch in rows.batches():
@@ -81,7 +81,7 @@ def look(rows: Rows, alive: npt.NDArray[np.int64]) -> Found:
         columns.given.append(positions[keep])
         columns.fragments.append(column(batch, "fragment")[keep])
         columns.count += int(keep.sum())
-    return Found(
+    return FoundKeys(
         given=_joined(columns.given, np.int64),
         fragments=_joined(columns.fragments, np.bool_),
         title_keys=_joined(columns.titles, np.uint64),
@@ -105,7 +105,7 @@ def _joined(arrays: Sequence[npt.NDArray[N]], kind: type[N]) -> npt.NDArray[N]:
     return np.concatenate([np.empty(0, dtype=kind), *arrays])
 
 
-def groups(found: Found, rows: Rows) -> npt.NDArray[np.int64]:
+def groups(found: FoundKeys, rows: Rows) -> npt.NDArray[np.int64]:
     """Return the number of its paper for each of `found.given`, from 0 without gaps."""
     count = len(found.given)
     edges = _neighbours(found.id_keys, found.id_rows)
@@ -145,7 +145,7 @@ def _components(count: int, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
 
 
 def _same_titles(
-    found: Found, titled: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], rows: Rows
+    found: FoundKeys, titled: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], rows: Rows
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of rows that are the same paper by title, although they share no id."""
     keys = found.title_keys[titled]
@@ -159,7 +159,9 @@ def _same_titles(
             yield from _alike(members, found, rows)
 
 
-def _alike(members: npt.NDArray[np.int64], found: Found, rows: Rows) -> Iterator[tuple[int, int]]:
+def _alike(
+    members: npt.NDArray[np.int64], found: FoundKeys, rows: Rows
+) -> Iterator[tuple[int, int]]:
     """Yield pairs that join each row to the first paper that it does not contradict.
 
     Records with more metadata come first, so that one without any joins only one paper.
@@ -180,7 +182,7 @@ def _telling(paper: Paper) -> int:
     return bool(paper.authors) + bool(paper.year) + bool(paper.doi or paper.arxiv_id)
 
 
-def member_hashes(found: Found, labels: npt.NDArray[np.int64]) -> tuple[list[Positions], Keys]:
+def member_hashes(found: FoundKeys, labels: npt.NDArray[np.int64]) -> tuple[list[Positions], Keys]:
     """Return the ascending positions of each paper with several rows, and a hash of each list.
 
     The papers are in the order of their first rows.
@@ -304,7 +306,7 @@ _BATCH_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
+class ShownPapers:
     """The papers that a library shows: ascending positions, and the position for each id.
 
     `ids` are ascending hashes; `id_positions` has the position for each.
@@ -315,15 +317,15 @@ class Papers:
     id_positions: Positions
 
 
-def paper_rows(paths: LibraryPaths, ledger: Ledger) -> Rows:
+def paper_rows(paths: LibraryPaths, ledger: LibraryLedger) -> Rows:
     """Return all committed rows of papers."""
     parts = [(c.first_paper, c.papers) for c in ledger.commits if c.papers is not None]
     return Rows(paths, parts, schema.PAPERS)
 
 
 def join(
-    paths: LibraryPaths, ledger: Ledger, check: Callable[[], None], progress: Progress
-) -> Papers:
+    paths: LibraryPaths, ledger: LibraryLedger, check: Callable[[], None], progress: Progress
+) -> ShownPapers:
     """Find rows of the same paper, write merged rows that are missing, and return the papers.
 
     Raises DiskFull, LibraryError and what `check` raises.
@@ -347,25 +349,25 @@ def join(
     ids, where = np.unique(found.id_keys, return_index=True)
     leads = position_of[found.id_rows[where]]
     shown = distinct(position_of)
-    return Papers(shown[shown >= 0], ids[leads >= 0], leads[leads >= 0])
+    return ShownPapers(shown[shown >= 0], ids[leads >= 0], leads[leads >= 0])
 
 
 def _rows_of(
     members: Sequence[Positions], rows: Rows, progress: Progress
 ) -> Iterator[dict[str, Any]]:
     for number, positions in enumerate(members):
-        progress(Step("joining", number, len(members), "papers", number))
+        progress(BuildStep("joining", number, len(members), "papers", number))
         read = [rows.row(int(position)) for position in positions]
         papers = [schema.paper_of(row) for row in read if not row["fragment"]]
         paper = merged(papers, [row["abstract"] for row in read if row["fragment"]])
         yield schema.paper_row(paper, 0, [int(p) for p in positions])
     if members:
-        progress(Step("joining", len(members), len(members), "papers", len(members)))
+        progress(BuildStep("joining", len(members), len(members), "papers", len(members)))
 
 
 def _write(
     paths: LibraryPaths,
-    ledger: Ledger,
+    ledger: LibraryLedger,
     check: Callable[[], None],
     rows: Iterator[dict[str, Any]],
 ) -> None:
@@ -396,7 +398,7 @@ def _batched(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _commit(
-    paths: LibraryPaths, ledger: Ledger, check: Callable[[], None], batches: Sequence[bytes]
+    paths: LibraryPaths, ledger: LibraryLedger, check: Callable[[], None], batches: Sequence[bytes]
 ) -> None:
     check()
     number = ledger.last_commit + 1

@@ -12,11 +12,11 @@ import numpy as np
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.library import schema
 from hpcscientist.literature.library.keys import key, plain_id
-from hpcscientist.literature.library.ledger import Part
+from hpcscientist.literature.library.ledger import RowsFile
 from hpcscientist.literature.library.parts import (
     FORMAT,
-    Contents,
-    Placed,
+    LibraryContents,
+    PlacedPart,
     Positions,
     Rows,
     changed,
@@ -34,12 +34,12 @@ from hpcscientist.records.literature import Paper, Symbol
 # Makes the folder of a library, or checks that an existing folder is one.
 
 
-def prepare(paths: LibraryPaths) -> Contents | None:
+def prepare_folder(paths: LibraryPaths) -> LibraryContents | None:
     """Make the folder of a library if needed; return the contents of the library in it.
 
-    Raises LibraryError if it cannot be written, and like `check`.
+    Raises LibraryError if it cannot be written, and like `check_folder`.
     """
-    contents = check(paths)
+    contents = check_folder(paths)
     for folder in (paths.root, paths.sources, paths.papers, paths.symbols):
         make_folder(folder)
     if not paths.mark.exists():
@@ -48,7 +48,7 @@ def prepare(paths: LibraryPaths) -> Contents | None:
     return contents
 
 
-def check(paths: LibraryPaths) -> Contents | None:
+def check_folder(paths: LibraryPaths) -> LibraryContents | None:
     """Return the contents of the library in a folder; None for a new one. Changes nothing.
 
     Raises LibraryError if the folder has other files, or a library that is damaged or of a newer
@@ -135,7 +135,7 @@ class Store:
     have gaps.
     """
 
-    def __init__(self, paths: LibraryPaths, contents: Contents) -> None:
+    def __init__(self, paths: LibraryPaths, contents: LibraryContents) -> None:
         """Open the files that `contents` names; see `open_store`."""
         self.folder = paths.root
         self.contents = contents
@@ -240,11 +240,11 @@ def _taken(batch: Any, wanted: Sequence[int]) -> list[dict[str, Any]]:
     return found
 
 
-def _rows(paths: LibraryPaths, parts: Sequence[Placed], of: Any) -> Rows:
+def _rows(paths: LibraryPaths, parts: Sequence[PlacedPart], of: Any) -> Rows:
     return Rows(paths, [(placed.first, placed.part) for placed in parts], of)
 
 
-def _column(paths: LibraryPaths, part: Part, of: Any, name: str) -> Any:
+def _column(paths: LibraryPaths, part: RowsFile, of: Any, name: str) -> Any:
     """Return a column, mapped into memory, of a file with a single record batch."""
     batches = [batch for _, batch in Rows(paths, [(0, part)], of).batches()]
     return column(batches[0], name)

@@ -11,17 +11,23 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.literature.library.ledger import Entry, Ledger, Stamp, stamp_of, whole_content
+from hpcscientist.literature.library.ledger import (
+    LibraryLedger,
+    ReadSource,
+    Stamp,
+    stamp_of,
+    whole_content,
+)
 from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.sources import detect
-from hpcscientist.literature.sources.base import Source, Trouble, trouble
+from hpcscientist.literature.sources.base import PaperSource, Trouble, trouble
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SourceToRead:
     """A source that has to be read. `key` is its absolute path as text."""
 
-    source: Source
+    source: PaperSource
     key: str
     stamp: Stamp
 
@@ -30,9 +36,9 @@ class Listed:
 class Worklist:
     """What a build has to do. `troubles` are about inputs that are not sources."""
 
-    todo: list[Listed] = field(default_factory=list)
+    todo: list[SourceToRead] = field(default_factory=list)
     unchanged: int = 0
-    touched: list[Entry] = field(default_factory=list)  # same content, other times
+    touched: list[ReadSource] = field(default_factory=list)  # same content, other times
     gone: list[str] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
 
@@ -43,14 +49,14 @@ class Worklist:
 
 
 def make_worklist(
-    inputs: Sequence[Path], out: Path, ledger: Ledger, *, prune: bool, again: bool
+    inputs: Sequence[Path], out: Path, ledger: LibraryLedger, *, prune: bool, again: bool
 ) -> Worklist:
     """Return what to do, from a comparison of the inputs with the ledger.
 
     With `prune`, sources that are no longer among the inputs are gone; with `again`, sources that
     were not read, or only partly, are read again.
     """
-    worklist, seen, looked = Worklist(), set[str](), list[tuple[Listed, Entry]]()
+    worklist, seen, looked = Worklist(), set[str](), list[tuple[SourceToRead, ReadSource]]()
     for found in _sources(inputs, out):
         if isinstance(found, Trouble):
             worklist.troubles.append(found)
@@ -60,7 +66,7 @@ def make_worklist(
             continue
         seen.add(key)
         try:
-            listed = Listed(found, key, stamp_of(found))
+            listed = SourceToRead(found, key, stamp_of(found))
         except OSError as error:
             worklist.troubles.append(trouble(found.origin, f"cannot be read: {error.strerror}"))
             continue
@@ -80,7 +86,7 @@ def make_worklist(
     return worklist
 
 
-def _sources(inputs: Sequence[Path], out: Path) -> Iterator[Source | Trouble]:
+def _sources(inputs: Sequence[Path], out: Path) -> Iterator[PaperSource | Trouble]:
     """Yield the sources in the inputs and in what was fetched, without the library itself."""
     own = os.path.abspath(out)  # noqa: PTH100 (Path.absolute keeps "..")
     fetched = LibraryPaths(Path(own)).fetched
@@ -95,14 +101,14 @@ def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + os.sep)
 
 
-def _must_again(entry: Entry, listed: Listed, again: bool) -> bool:
+def _must_again(entry: ReadSource, listed: SourceToRead, again: bool) -> bool:
     """Return whether to read even an unchanged source: its kind or its reader is another now."""
     source = listed.source
     newer = entry.reader != reader_of(source.kind)
     return entry.kind != source.kind or bool(entry.troubles and (again or newer))
 
 
-def _spare_unchanged(worklist: Worklist, looked: Sequence[tuple[Listed, Entry]]) -> None:
+def _spare_unchanged(worklist: Worklist, looked: Sequence[tuple[SourceToRead, ReadSource]]) -> None:
     """Remove sources with unchanged content from the worklist: they were copied or touched."""
     if not looked:
         return

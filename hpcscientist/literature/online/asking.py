@@ -24,12 +24,12 @@ from hpcscientist import __version__
 from hpcscientist.errors import ConfigError, OutOfReach
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.literature.online import cache as caching
-from hpcscientist.literature.online.cache import Answered, Cache
+from hpcscientist.literature.online.cache import Cache, CachedPage
 from hpcscientist.literature.online.services import (
     Page,
     QueryRefused,
     Service,
-    Unreadable,
+    UnreadableReply,
     words_of,
 )
 from hpcscientist.literature.online.turns import NoTurn, Turn, Turns
@@ -54,7 +54,7 @@ class NoNetwork(Transient):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceReply:
     """The HTTP reply of a service."""
 
     status: int
@@ -63,7 +63,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ServiceClient:
     """A client of one service. `headers` and `parameters` contain keys and are never shown."""
 
     base: str
@@ -80,13 +80,13 @@ class Exchange:
             if not secret.isascii() or not secret.isprintable():
                 raise ConfigError("a key of a service has characters that no request can hold")
 
-    def get(self, path: str, parameters: Mapping[str, str], seconds: float) -> Answer:
+    def get(self, path: str, parameters: Mapping[str, str], seconds: float) -> ServiceReply:
         """Make one request. Raises Transient, and NoNetwork if nothing answers at all.
 
         The request runs in its own thread. So the deadline applies to everything that a request
         waits for, and callers may or may not have an event loop.
         """
-        found: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+        found: queue.SimpleQueue[ServiceReply | Exception] = queue.SimpleQueue()
 
         def work() -> None:
             try:
@@ -103,7 +103,7 @@ class Exchange:
             raise outcome
         return outcome
 
-    async def _get(self, path: str, parameters: Mapping[str, str], seconds: float) -> Answer:
+    async def _get(self, path: str, parameters: Mapping[str, str], seconds: float) -> ServiceReply:
         try:
             async with (
                 asyncio.timeout(seconds),
@@ -123,13 +123,13 @@ class Exchange:
         except (OSError, ValueError, ImportError) as error:  # certificates, a proxy of odd kind
             raise NoNetwork(_what(error)) from None
 
-    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL) -> Answer:
+    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL) -> ServiceReply:
         """Get a page, following redirects that stay on the same server."""
         for _ in range(1 + _REDIRECTS):
             async with client.stream("GET", url) as response:
                 target = response.next_request.url if response.next_request else None
                 if target is None:
-                    return Answer(
+                    return ServiceReply(
                         status=response.status_code,
                         retry_after=response.headers.get("Retry-After"),
                         body=await self._read(response),
@@ -162,7 +162,7 @@ class Exchange:
 class _Keyed(httpx.AsyncBaseTransport):
     """Adds the keys to a request on its way out."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ServiceClient) -> None:
         self._exchange = exchange
         secure = urlsplit(exchange.base).scheme == "https"  # else there is nothing to verify
         self._inner = httpx.AsyncHTTPTransport(verify=secure, proxy=_proxy(exchange.base))
@@ -221,12 +221,12 @@ class Asker:
     ) -> None:
         """`jitter` returns numbers in [0, 1); `note` is called once if replies cannot be stored."""
         self.service = service
-        self._exchange = Exchange(service.base.rstrip("/"), service.headers, service.secrets)
+        self._exchange = ServiceClient(service.base.rstrip("/"), service.headers, service.secrets)
         self._cache, self._turns, self._jitter, self._note = cache, turns, jitter, note
         self._told = False
         self._barred_until = float("-inf")  # not shared: another process may have a better key
 
-    def ask(self, words: str, page: int = 0) -> Answered:
+    def ask(self, words: str, page: int = 0) -> CachedPage:
         """Return one page of the service's reply to a query, from the cache if it is there.
 
         Raises OutOfReach, and QueryRefused if the service rejects these words.
@@ -246,7 +246,7 @@ class Asker:
         except NoTurn:
             raise OutOfReach("others ask it all the time") from None
 
-    def _fetch(self, turn: Turn, query: str, page: int) -> Answered:
+    def _fetch(self, turn: Turn, query: str, page: int) -> CachedPage:
         alone = max(turn.left_alone_s, self._barred_until - self._turns.clock())
         if alone > 0:
             raise OutOfReach(f"it failed a while ago and is left alone for another {alone:.0f} s")
@@ -296,15 +296,15 @@ class Asker:
             raise Transient(f"HTTP {status}", asked)
         try:
             return self.service.read(answer.body, page)
-        except Unreadable as error:
+        except UnreadableReply as error:
             raise Transient(str(error)) from None
 
     def _pause(self, tries: int) -> float:
         """Return the pause after a number of tries: doubled each time, half of it random."""
         return _PAUSE_S * 2.0 ** (tries - 1) * (0.5 + self._jitter() / 2)
 
-    def _answered(self, query: str, page: int, found: Page) -> Answered:
-        return Answered(
+    def _answered(self, query: str, page: int, found: Page) -> CachedPage:
+        return CachedPage(
             service=self.service.name,
             query=query,
             page=page,
@@ -313,6 +313,6 @@ class Asker:
         )
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: ServiceReply) -> str:
     words = one_line(printable(answer.body[:500].decode("utf-8", "replace")), 150)
     return f": {words}" if words else ""

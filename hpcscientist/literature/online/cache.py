@@ -25,7 +25,7 @@ VERSION = 1
 _QUERY = 400  # characters
 
 
-class Answered(Record):
+class CachedPage(Record):
     """One page of a service's reply, best first; `more` if there is another page."""
 
     version: int = VERSION
@@ -56,14 +56,14 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get(self, service: str, query: str, page: int) -> Answered | None:
+    def get(self, service: str, query: str, page: int) -> CachedPage | None:
         """Return a stored reply; None if there is none, or its file is damaged."""
         found = _read(self._path(service, query, page))
         if found is None or (found.service, found.query, found.page) != (service, query, page):
             return None
         return found
 
-    def put(self, answered: Answered) -> None:
+    def put(self, answered: CachedPage) -> None:
         """Store a reply. Raises OSError."""
         path = self._path(answered.service, answered.query, answered.page)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,8 +118,8 @@ class Misses:
                 file.write(f"{name}\n")
 
 
-def _read(path: Path) -> Answered | None:
+def _read(path: Path) -> CachedPage | None:
     try:
-        return Answered.model_validate_json(path.read_bytes())
+        return CachedPage.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None

@@ -29,7 +29,7 @@ from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, Sy
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPaper:
     """A paper in the results of one search; `why` if the offline library found it."""
 
     paper: Paper
@@ -68,7 +68,7 @@ class Joined:
         )
 
 
-def join(searches: Sequence[Sequence[Listed]]) -> list[Joined]:
+def join(searches: Sequence[Sequence[ListedPaper]]) -> list[Joined]:
     """Return the papers of several searches, the best first.
 
     A paper keeps its id from the first search that found it. On a tie the better best rank wins,
@@ -187,11 +187,11 @@ class OnlineLibrary:
         """Return reference code of the offline library."""
         return self._offline.symbols(query, limit) if self._offline is not None else ()
 
-    def _own(self, query: str, limit: int, by: SearchBy) -> list[Listed]:
+    def _own(self, query: str, limit: int, by: SearchBy) -> list[ListedPaper]:
         if self._offline is None:
             return []
         hits = self._offline.search(query, limit, by)
-        return [Listed(self._whole(hit), hit.why) for hit in hits]
+        return [ListedPaper(self._whole(hit), hit.why) for hit in hits]
 
     def _whole(self, hit: Hit) -> Paper:
         """Return the offline paper of a hit, with all ids that help to recognise it."""
@@ -205,7 +205,7 @@ class OnlineLibrary:
             origin=hit.origin,
         )
 
-    def _ask(self, asker: Asker, query: str, limit: int) -> list[Listed]:
+    def _ask(self, asker: Asker, query: str, limit: int) -> list[ListedPaper]:
         """Return the papers that a service finds; those so far if it does not answer."""
         name = asker.service.name
         wanted = min(limit, asker.service.most)
@@ -222,7 +222,7 @@ class OnlineLibrary:
             papers += answered.papers
             if not answered.more:
                 break
-        return [Listed(paper) for paper in papers[:wanted]]
+        return [ListedPaper(paper) for paper in papers[:wanted]]
 
     def _missed(self, name: str, place: str, error: OutOfReach | QueryRefused) -> None:
         try:

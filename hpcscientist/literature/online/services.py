@@ -24,7 +24,7 @@ R = TypeVar("R")
 ServiceName = Literal["semantic_scholar", "arxiv", "openalex"]
 
 
-class Unreadable(Exception):
+class UnreadableReply(Exception):
     """Raised if a reply is not as the service documents it: cut short, or from something else."""
 
 
@@ -71,9 +71,9 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"its answer is no JSON ({type(error).__name__})") from None
+        raise UnreadableReply(f"its answer is no JSON ({type(error).__name__})") from None
     if not isinstance(found, dict):
-        raise Unreadable("its answer is no JSON object")
+        raise UnreadableReply("its answer is no JSON object")
     return found
 
 
@@ -81,7 +81,7 @@ def listed(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the records that a reply lists under a name. Raises Unreadable."""
     value = found.get(name)
     if not isinstance(value, list):
-        raise Unreadable(f"its answer holds no list {name!r}")
+        raise UnreadableReply(f"its answer holds no list {name!r}")
     return [record for record in value if isinstance(record, dict)]
 
 
@@ -90,7 +90,7 @@ def count(value: object) -> int:
     try:
         total = int(str(value))
     except ValueError:
-        raise Unreadable("its answer names no total") from None
+        raise UnreadableReply("its answer names no total") from None
     return max(0, total)
 
 
@@ -152,14 +152,16 @@ class Arxiv:
         """Parse a reply. Raises Unreadable and QueryRefused."""
         feed = _parsed(body)
         if feed.tag != f"{_ATOM}feed":
-            raise Unreadable("its answer is no Atom feed")
+            raise UnreadableReply("its answer is no Atom feed")
         entries = feed.findall(f"{_ATOM}entry")
         for entry in entries:
             if "/api/errors" in _text(entry, f"{_ATOM}id"):
                 raise QueryRefused(_text(entry, f"{_ATOM}summary"))
         total = min(count(_text(feed, _TOTAL)), self.most)
         if not entries and page * self.page_size < total:
-            raise Unreadable("its answer is empty though it names hits")  # arXiv does this at times
+            raise UnreadableReply(
+                "its answer is empty though it names hits"
+            )  # arXiv does this at times
         return Page(
             online_papers(entries, lambda entry: arxiv_item(entry, self.name)),
             (page + 1) * self.page_size < total,
@@ -180,7 +182,7 @@ def _parsed(body: bytes) -> Element:
         nonlocal depth
         depth += 1
         if depth > _DEPTH:
-            raise Unreadable("its answer is nested too deeply")
+            raise UnreadableReply("its answer is nested too deeply")
         builder.start(_clark(name), attributes)
 
     def end(name: str) -> None:
@@ -189,7 +191,7 @@ def _parsed(body: bytes) -> Element:
         builder.end(_clark(name))
 
     def doctype(*_: object) -> None:
-        raise Unreadable("its answer has a document type, which could hold anything")
+        raise UnreadableReply("its answer has a document type, which could hold anything")
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = builder.data
@@ -198,9 +200,9 @@ def _parsed(body: bytes) -> Element:
         parser.Parse(body, True)
         root = builder.close()
     except (expat.ExpatError, ValueError, LookupError, AssertionError) as error:
-        raise Unreadable(f"its answer is no XML ({type(error).__name__})") from None
+        raise UnreadableReply(f"its answer is no XML ({type(error).__name__})") from None
     if not isinstance(root, Element):
-        raise Unreadable("its answer is no XML")
+        raise UnreadableReply("its answer is no XML")
     return root
 
 
@@ -250,7 +252,7 @@ class OpenAlex:
         found = json_object(body)
         meta = found.get("meta")
         if not isinstance(meta, dict):
-            raise Unreadable("its answer names no total")
+            raise UnreadableReply("its answer names no total")
         more = (page + 1) * self.page_size < min(count(meta.get("count")), self.most)
         works = listed(found, "results")
         return Page(online_papers(works, lambda work: paper_of(work, self.name)), more)

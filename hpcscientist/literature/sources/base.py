@@ -60,7 +60,7 @@ Reader = Callable[[Path, str], Iterator[Item]]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PaperSource:
     """One unit of work: a file, a part of one, a code repository or a LaTeX project.
 
     `origin` is the name of `path` shown to users. `start` and `end` are byte offsets: the source
@@ -87,7 +87,7 @@ def reader_for(kind: FileKind) -> Reader:
     return reader
 
 
-def read(source: Source) -> Iterator[Item]:
+def read(source: PaperSource) -> Iterator[Item]:
     """Yield the items of a source. An OSError becomes a Trouble and is not raised."""
     reader = reader_for(source.kind)
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.sources import code, lines, sniff
-from hpcscientist.literature.sources.base import Source, Trouble, trouble
+from hpcscientist.literature.sources.base import PaperSource, Trouble, trouble
 from hpcscientist.literature.sources.latex import files as latex_files
 from hpcscientist.literature.sources.records import jsonl
 from hpcscientist.literature.sources.text import shown
@@ -25,7 +25,7 @@ _IN_LINES = ("arxiv", "semantic_scholar", "openalex", "online")
 _TOLD = 8
 
 
-def inputs(paths: Iterable[Path]) -> Iterator[Source | Trouble]:
+def inputs(paths: Iterable[Path]) -> Iterator[PaperSource | Trouble]:
     """Yield the sources below files and folders, and Troubles for everything else.
 
     Every source is one unit of work and is yielded once. A given file that is no source becomes a
@@ -43,13 +43,13 @@ def inputs(paths: Iterable[Path]) -> Iterator[Source | Trouble]:
     return _all(given)
 
 
-def _all(given: Sequence[Path]) -> Iterator[Source | Trouble]:
+def _all(given: Sequence[Path]) -> Iterator[PaperSource | Trouble]:
     walk = _Walk()
     for path in given:
         yield from walk.below(path) if path.is_dir() else walk.named(path)
 
 
-def divide(source: Source, size: int = PART_BYTES) -> Iterator[Source]:
+def divide(source: PaperSource, size: int = PART_BYTES) -> Iterator[PaperSource]:
     """Yield a line-based source in parts of about `size` bytes, any other source unchanged.
 
     The parts hold the same records as the source, in the same order. Raises OSError.
@@ -63,7 +63,7 @@ def divide(source: Source, size: int = PART_BYTES) -> Iterator[Source]:
         yield replace(source, start=start, end=None if last else start + size)
 
 
-def _divisible(source: Source, size: int) -> bool:
+def _divisible(source: PaperSource, size: int) -> bool:
     if source.kind not in _IN_LINES or (source.start, source.end) != (0, None):
         return False
     if source.path.stat().st_size <= size or lines.is_gzip(source.path):
@@ -96,9 +96,9 @@ class _Walk:
     repositories: set[str] = field(default_factory=set)
     others: Counter[str] = field(default_factory=Counter)
 
-    def named(self, path: Path) -> Iterator[Source | Trouble]:
+    def named(self, path: Path) -> Iterator[PaperSource | Trouble]:
         """Yield the source for a file that was given itself, or a Trouble."""
-        found: Source | Trouble | str
+        found: PaperSource | Trouble | str
         try:
             found = self._file(path) if path.is_file() else "no regular file"
         except OSError as error:
@@ -107,7 +107,7 @@ class _Walk:
             found = trouble(shown(path), f"{found}; accepted are {sniff.ACCEPTED}")
         yield found
 
-    def below(self, top: Path) -> Iterator[Source | Trouble]:
+    def below(self, top: Path) -> Iterator[PaperSource | Trouble]:
         """Yield the sources below a folder, then a Trouble that counts the files left out."""
         pending, empty = [_Place(top)], True
         self.others.clear()
@@ -136,7 +136,7 @@ class _Walk:
 
     def _folder(
         self, top: Path, place: _Place, pending: list[_Place]
-    ) -> Iterator[Source | Trouble]:
+    ) -> Iterator[PaperSource | Trouble]:
         found = code.listing(place.folder)
         if "pyvenv.cfg" in found.files:
             return
@@ -145,7 +145,7 @@ class _Walk:
         coded = root and code.has_code(place.folder)
         script = not place.code and any(n.endswith(code.PYTHON) for n in found.files)
         if coded or script:
-            yield Source(place.folder, "code", self._repository(top, place.folder))
+            yield PaperSource(place.folder, "code", self._repository(top, place.folder))
         if coded and not mains:  # other files in a repository are mostly test data
             return
         figures = place.figures.union(*(_figures(place.folder / n) for n in mains))
@@ -158,7 +158,7 @@ class _Walk:
             self.others["no regular file"] += found.odd
         pending += [replace(inside, folder=place.folder / n) for n in reversed(found.folders)]
 
-    def _met(self, path: Path, place: _Place) -> Iterator[Source | Trouble]:
+    def _met(self, path: Path, place: _Place) -> Iterator[PaperSource | Trouble]:
         if path.suffix in code.PYTHON:
             return  # belongs to the code source of the folder
         try:
@@ -175,12 +175,12 @@ class _Walk:
         elif found.kind != "latex" or not place.latex or _is_main(path):
             yield found
 
-    def _file(self, path: Path) -> Source | str:
+    def _file(self, path: Path) -> PaperSource | str:
         kind, what = sniff.kind_of(path)
         if kind is None:
             return what
         origin = path.absolute().parent.name if kind == "code" else shown(path)
-        return Source(path, kind, origin)
+        return PaperSource(path, kind, origin)
 
     def _repository(self, top: Path, folder: Path) -> str:
         """Return a repository's name: its path below the input, longer if that name is taken."""

@@ -31,7 +31,7 @@ _BOMS = (
 DAMAGED_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line without its line break: its number from 1 in what was read, first byte, and text."""
 
     number: int
@@ -135,7 +135,7 @@ def read_bounded(file: IO[bytes], limit: int) -> tuple[str, str]:
 
 def read_lines(
     path: Path, origin: str, start: int = 0, end: int | None = None, limit: int = LINE_BYTES
-) -> Generator[Line | Trouble]:
+) -> Generator[TextLine | Trouble]:
     """Yield the lines that begin at bytes [start, end) of a file, or of a gzip file's content.
 
     A line of more than `limit` bytes is a Trouble. UTF-16 and UTF-32 cannot be divided: the part
@@ -164,7 +164,7 @@ def read_lines(
 
 def _bytewise(
     file: IO[bytes], origin: str, part: tuple[int, int | None], limit: int, notes: dict[str, int]
-) -> Iterator[Line | Trouble]:
+) -> Iterator[TextLine | Trouble]:
     start, end = part
     position = _first_line(file, start, end) if start else 0
     number = 0
@@ -181,7 +181,7 @@ def _bytewise(
         text, note = _decode_bytewise(data if begin else data.removeprefix(codecs.BOM_UTF8))
         if note:
             notes[note] = notes.get(note, 0) + 1
-        yield Line(number, begin, text.rstrip("\r\n"))
+        yield TextLine(number, begin, text.rstrip("\r\n"))
 
 
 def _too_long(origin: str, limit: int) -> Trouble:
@@ -210,7 +210,7 @@ def _next_line(file: IO[bytes], position: int, end: int | None) -> int | None:
     return None
 
 
-def _wide(file: IO[bytes], origin: str, encoding: str, limit: int) -> Iterator[Line | Trouble]:
+def _wide(file: IO[bytes], origin: str, encoding: str, limit: int) -> Iterator[TextLine | Trouble]:
     reader = io.TextIOWrapper(file, encoding, errors="replace", newline="\n")
     number = 0
     try:
@@ -221,6 +221,6 @@ def _wide(file: IO[bytes], origin: str, encoding: str, limit: int) -> Iterator[L
                 while text and not text.endswith("\n"):
                     text = reader.readline(_STEP)
                 continue
-            yield Line(number, 0, text.strip("\ufeff\r\n").replace("\0", ""))
+            yield TextLine(number, 0, text.strip("\ufeff\r\n").replace("\0", ""))
     finally:
         reader.detach()

@@ -152,7 +152,7 @@ def _kind_of_later_lines(path: Path, head: str) -> FileKind | None:
     """Return the kind of later records if the first one is damaged or not whole in `head`."""
     if jsonl.first_value(head) is not None:
         return None
-    texts = (item.text for item in lines.read_lines(path, "") if isinstance(item, lines.Line))
+    texts = (item.text for item in lines.read_lines(path, "") if isinstance(item, lines.TextLine))
     for text in itertools.islice(texts, _LINES):
         record = next(jsonl.unwrapped(jsonl.first_value(text)), None)
         kind = None if record is None else _kind_of_record(record)

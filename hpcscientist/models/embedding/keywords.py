@@ -67,9 +67,9 @@ class KeywordEmbedder:
             shape=(len(counts), _FEATURES),
         )
 
-    def index(self) -> KeywordIndex:
+    def index(self) -> CountIndex:
         """Return an empty index, whose cosines are exact."""
-        return KeywordIndex(self)
+        return CountIndex(self)
 
     def count(self, text: str) -> Counts:
         """Return the counts of a text's words and pairs of words."""
@@ -80,7 +80,7 @@ class KeywordEmbedder:
         return Counts(columns, counts, int(counts @ counts))
 
 
-class KeywordIndex:
+class CountIndex:
     """An index of texts' counts, stored in chunks that never move.
 
     A comparison reads each chunk once. It is exact: dot products and squared lengths of counts are

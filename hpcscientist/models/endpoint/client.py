@@ -18,8 +18,8 @@ from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.endpoint import wire
-from hpcscientist.models.endpoint.exchange import Answer, Exchange
-from hpcscientist.models.endpoint.retry import Backoff, Transient, is_transient, retry_after_s
+from hpcscientist.models.endpoint.exchange import EndpointAnswer, EndpointExchange
+from hpcscientist.models.endpoint.retry import RetryBackoff, Transient, is_transient, retry_after_s
 from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 # Recognizes what servers say when a request is longer than the model's context.
@@ -95,13 +95,13 @@ class OpenAIModel:
         name: str,
         settings: ClientSettings,
         api_key: str | None = None,
-        exchange: Exchange | None = None,
+        exchange: EndpointExchange | None = None,
     ) -> None:
         """Create a client without sending anything. Raises ModelSpecError for an unusable address.
 
         `exchange` replaces the usual HTTP exchange.
         """
-        self._exchange = exchange or Exchange(base_url, settings, api_key)
+        self._exchange = exchange or EndpointExchange(base_url, settings, api_key)
         self._base = self._exchange.base
         self._name = name
         self._settings = settings
@@ -188,7 +188,7 @@ class OpenAIModel:
         """Call until it succeeds. Raises Transient out of retries."""
         policy = AsyncRetrying(
             stop=stop_after_attempt(1 + retries),
-            wait=Backoff(self._settings),
+            wait=RetryBackoff(self._settings),
             retry=retry_if_exception_type(Transient),
             before_sleep=self._log_retry,
             reraise=True,
@@ -248,7 +248,7 @@ class OpenAIModel:
                 "%s refuses %s (%s): %s", self._base, field, self._exchange.tidy(said), instead
             )
 
-    def _raise_for(self, answer: Answer) -> None:
+    def _raise_for(self, answer: EndpointAnswer) -> None:
         if answer.is_ok:
             return
         status, said = answer.status, self._exchange.tidy(wire.error_text(answer.body))
@@ -279,7 +279,7 @@ class OpenAIModel:
             )
         return names or []
 
-    async def _explain_404(self, answer: Answer) -> EndpointError:
+    async def _explain_404(self, answer: EndpointAnswer) -> EndpointError:
         try:
             served = await self._served(strict=False)
         except Transient:

@@ -125,7 +125,7 @@ _SHUNNED_S = 5.0  # how long a failed replica is avoided while there are others
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointAnswer:
     """An endpoint's answer; `seconds` are from the request to the answer's last byte."""
 
     status: int
@@ -148,7 +148,7 @@ class _Replica:
     shunned_until: float = 0.0
 
 
-class Exchange:
+class EndpointExchange:
     """The connections to one endpoint, limited in number. Belongs to one event loop.
 
     An endpoint may be several replicas. Each request goes to the replica with the fewest of our
@@ -185,7 +185,7 @@ class Exchange:
         self._believed = believed
         self._is_closed = False
 
-    async def send(self, method: str, path: str, body: Any = None) -> Answer:
+    async def send(self, method: str, path: str, body: Any = None) -> EndpointAnswer:
         """Make one exchange. Raises Transient, or EndpointError once closed."""
         if self._is_closed:
             raise EndpointError(f"the client of {self.base} is closed; open the model anew")
@@ -223,7 +223,9 @@ class Exchange:
         good = {url: one for url, one in known.items() if one.shunned_until <= now} or known
         return min(good.items(), key=lambda item: item[1].in_flight)
 
-    async def _send(self, replica: _Replica, method: str, url: str, content: bytes) -> Answer:
+    async def _send(
+        self, replica: _Replica, method: str, url: str, content: bytes
+    ) -> EndpointAnswer:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 connection = await self._connection(replica, url)
@@ -274,12 +276,12 @@ def _usual() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _answer(response: Response, seconds: float) -> Answer:
+def _answer(response: Response, seconds: float) -> EndpointAnswer:
     coding = response.headers.get(b"content-encoding", b"identity").decode("latin-1")
     if coding != "identity":
         raise Transient(f"the reply is encoded as {coding}, which was not asked for")
     retry_after = response.headers.get(b"retry-after")
-    return Answer(
+    return EndpointAnswer(
         status=response.status,
         retry_after=retry_after.decode("latin-1") if retry_after else None,
         body=response.body,

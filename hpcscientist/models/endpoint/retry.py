@@ -44,7 +44,7 @@ def retry_after_s(header: str | None, now: datetime) -> float | None:
     return seconds if 0 < seconds < float("inf") else None
 
 
-class Backoff(wait_base):
+class RetryBackoff(wait_base):
     """Exponential backoff with jitter, unless the server named a time. Both are capped."""
 
     def __init__(self, settings: ClientSettings) -> None:

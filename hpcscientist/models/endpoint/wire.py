@@ -14,7 +14,7 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import estimate_tokens, split_reasoning
 from hpcscientist.models.endpoint.retry import Transient
-from hpcscientist.models.odds import Token, of_numbers
+from hpcscientist.models.odds import TokenOdds, of_numbers
 from hpcscientist.records.base import MOST
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
@@ -212,7 +212,7 @@ def tells_probabilities(body: bytes) -> bool:
     return bool(isinstance(parsed, dict) and _tokens(_choice(parsed)))
 
 
-def _tokens(choice: dict[str, Any]) -> list[Token]:
+def _tokens(choice: dict[str, Any]) -> list[TokenOdds]:
     """Return a reply's tokens; [] if the server sends none, or in an unknown form."""
     told = choice.get("logprobs")
     content = told.get("content") if isinstance(told, dict) else None
@@ -224,7 +224,7 @@ def _tokens(choice: dict[str, Any]) -> list[Token]:
         # The sampled token need not be among the likeliest.
         alike = [entry, *(top if isinstance(top, list) else ())]
         likely = {_piece(e): _probability(e) for e in alike if isinstance(e, dict)}
-        tokens.append(Token(_piece(entry), likely))
+        tokens.append(TokenOdds(_piece(entry), likely))
     return tokens
 
 

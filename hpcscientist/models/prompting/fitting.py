@@ -42,7 +42,7 @@ class Counter(Protocol):
         ...
 
 
-class Estimate:
+class TokenEstimate:
     """Estimates tokens from bytes, with the highest rate of tokens a byte measured lately."""
 
     def __init__(self) -> None:
@@ -96,11 +96,11 @@ def counter_of(folder: Path | None) -> Counter:
     """Return an exact counter if the model's folder has a readable tokenizer, else an estimate."""
     file = folder / "tokenizer.json" if folder else None
     if file is None or not file.is_file():
-        return Estimate()
+        return TokenEstimate()
     try:
         from tokenizers import Tokenizer  # noqa: PLC0415 (comes with vLLM; an estimate does too)
     except ImportError:
-        return Estimate()
+        return TokenEstimate()
     try:
         tokenizer = Tokenizer.from_file(str(file))
         # Quantized models ship with the truncation used to quantize them, such as 2048 tokens.
@@ -108,7 +108,7 @@ def counter_of(folder: Path | None) -> Counter:
         tokenizer.no_padding()
         return Exact(tokenizer)
     except Exception:  # noqa: BLE001 (the library raises bare Exception for what it cannot read)
-        return Estimate()
+        return TokenEstimate()
 
 
 def _bytes(messages: Sequence[Message]) -> int:
@@ -159,7 +159,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PromptPart:
     """One material of a template: its name there, and its content after 0 to `steps` steps."""
 
     name: str
@@ -172,7 +172,7 @@ def fixed(messages: tuple[Message, ...]) -> Prompt:
     return Prompt(0, lambda _: messages)
 
 
-def of_template(template: str, parts: Sequence[Part], **context: object) -> Prompt:
+def of_template(template: str, parts: Sequence[PromptPart], **context: object) -> Prompt:
     """Return the prompt of a template; `parts` are its materials, the least relevant first.
 
     The template can read from `left_out` how many steps each material lost.
@@ -192,7 +192,7 @@ def of_template(template: str, parts: Sequence[Part], **context: object) -> Prom
 
 def entries(
     name: str, items: Sequence[T], keep_longest: Callable[[T], bool] = lambda _: False
-) -> Part:
+) -> PromptPart:
     """Return a list as a part that loses its first entries first, `keep_longest` ones last."""
     order = sorted(range(len(items)), key=lambda i: (keep_longest(items[i]), i))
 
@@ -200,15 +200,15 @@ def entries(
         gone = set(order[:step])
         return tuple(item for i, item in enumerate(items) if i not in gone)
 
-    return Part(name, len(items), at)
+    return PromptPart(name, len(items), at)
 
 
-def from_the_end(name: str, items: Sequence[T]) -> Part:
+def from_the_end(name: str, items: Sequence[T]) -> PromptPart:
     """Return a list as a part that loses its last entries first."""
-    return Part(name, len(items), lambda step: tuple(items[: len(items) - step]))
+    return PromptPart(name, len(items), lambda step: tuple(items[: len(items) - step]))
 
 
-def lines_from_the_end(name: str, text: str) -> Part:
+def lines_from_the_end(name: str, text: str) -> PromptPart:
     """Return a text as a part that loses its last lines first; empty headings go with them."""
     lines = text.splitlines()
 
@@ -220,10 +220,10 @@ def lines_from_the_end(name: str, text: str) -> Part:
             kept.pop()
         return "\n".join([*kept, GONE]) if kept else ""
 
-    return Part(name, len(lines), at)
+    return PromptPart(name, len(lines), at)
 
 
-def tail(name: str, text: str) -> Part:
+def tail(name: str, text: str) -> PromptPart:
     """Return a log as a part that loses its older half, again and again, and in the end all."""
     lines = text.splitlines()
     counts = [len(lines)]
@@ -236,10 +236,10 @@ def tail(name: str, text: str) -> Part:
             return text
         return "\n".join([GONE, *lines[-counts[step] :]]) if counts[step] else ""
 
-    return Part(name, len(counts) - 1 if lines else 0, at)
+    return PromptPart(name, len(counts) - 1 if lines else 0, at)
 
 
-def read_only_files(name: str, files: Mapping[str, str], editable: Sequence[str]) -> Part:
+def read_only_files(name: str, files: Mapping[str, str], editable: Sequence[str]) -> PromptPart:
     """Return files as a part that loses read-only files, the longest first; their names stay."""
     droppable = [n for n in files if n not in editable and len(files[n]) > len(_FILE_GONE)]
     order = sorted(droppable, key=lambda n: (-len(files[n]), n))
@@ -248,7 +248,7 @@ def read_only_files(name: str, files: Mapping[str, str], editable: Sequence[str]
         gone = set(order[:step])
         return {n: _FILE_GONE if n in gone else text for n, text in files.items()}
 
-    return Part(name, len(order), at)
+    return PromptPart(name, len(order), at)
 
 
 def shortened(reply: str) -> tuple[str, ...]:
@@ -303,7 +303,7 @@ class Window:
     ) -> None:
         self.holds_schemas = holds_schemas
         self._context = context
-        self._counter = counter or Estimate()
+        self._counter = counter or TokenEstimate()
         self._ask = ask
 
     async def context(self) -> int:

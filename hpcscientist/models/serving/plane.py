@@ -19,7 +19,7 @@ from hpcscientist.files.atomic import read_tail, write_atomic, write_text
 from hpcscientist.files.text import one_line
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.checking import interpreter
-from hpcscientist.models.serving.checking.interpreter import Image, seen
+from hpcscientist.models.serving.checking.interpreter import EngineImage, model_folders
 from hpcscientist.models.serving.lease import Beat
 from hpcscientist.models.serving.nodes import node as agent
 from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths, port_block
@@ -110,7 +110,7 @@ class Launcher:
 
     steps: Steps
     python: str = sys.executable
-    image: Image | None = None
+    image: EngineImage | None = None
 
     def interpreter(self, *folders: Path) -> tuple[str, ...]:
         """Return the command that starts the interpreter with access to these folders.
@@ -122,7 +122,7 @@ class Launcher:
 
     def command(self, order: Order, role: str) -> list[str]:
         """Return the command that serves one node. Raises ServingError."""
-        models = [path for model in order.models for path in seen(Path(model.folder))]
+        models = [path for model in order.models for path in model_folders(Path(model.folder))]
         python = self.interpreter(order.folder, *models)
         return [*python, "-P", "-m", agent.MODULE, str(ServingPaths(order.folder).order), role]
 

@@ -11,7 +11,7 @@ from functools import partial
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ServingError
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.endpoint.exchange import Exchange
+from hpcscientist.models.endpoint.exchange import EndpointExchange
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
@@ -63,7 +63,7 @@ def open_served(
 ) -> OpenAIModel:
     """Return a client for a model of a running plane. Raises ServingError, OSError."""
     replicas = Replicas(paths)
-    exchange = Exchange(
+    exchange = EndpointExchange(
         endpoint.url,
         settings,
         secrets.read(paths.key),

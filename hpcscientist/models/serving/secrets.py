@@ -25,7 +25,7 @@ _LITTLE, _BIG = "0100007F", "7F000001"
 _ANY = "00000000"
 
 
-def users(port: int) -> set[int]:
+def listening_users(port: int) -> set[int]:
     """Return the uids that listen on a port reachable at 127.0.0.1; empty if none is known."""
     found: set[int] = set()
     for table in _TABLES:
@@ -109,7 +109,7 @@ def require_own(url: str) -> None:
     begun. Raises ServingError.
     """
     port = urlsplit(url).port or 80
-    others = users(port) - {os.geteuid()}
+    others = listening_users(port) - {os.geteuid()}
     if others:
         raise ServingError(
             f"port {port} of {socket.gethostname()} is another user's (uid {min(others)}), who is "

@@ -14,7 +14,7 @@ from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.status import check_campaign
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.papers.facts import counted
-from hpcscientist.papers.facts.measured import Measurements, groups_of
+from hpcscientist.papers.facts.measured import MeasuredFacts, groups_of
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.events import AttemptWritten, Event, IdeaBriefed, RunsRead
@@ -61,7 +61,7 @@ def collect(paths: RunPaths) -> Collected:
     rows = {row.idea_id: row for row in read_rows(paths).rows}
     runs, titles = _further(events)
     ideas = tuple(_ideas(state, rows, titles))
-    measured = Measurements(paths, state, spec.metrics)
+    measured = MeasuredFacts(paths, state, spec.metrics)
     source = counted.journal_source(paths)
     recipe_file = FileHash(
         file="recipe/recipe.toml", sha256=hash_file(paths.recipe / "recipe.toml")

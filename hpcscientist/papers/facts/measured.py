@@ -74,7 +74,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Measurements:
+class MeasuredFacts:
     """The measured facts of one campaign; `problems` lists where its records disagree."""
 
     paths: RunPaths

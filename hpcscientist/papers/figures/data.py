@@ -35,7 +35,7 @@ _BAND: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FigureTable:
     """The data of one figure. `notes` are named values that the drawing also uses."""
 
     id: str
@@ -60,7 +60,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class FigureData:
     """One reading of a campaign, from which figures are drawn.
 
     `values` are those of the primary metric.
@@ -74,20 +74,20 @@ class Campaign:
     minimum_effect: float
 
 
-def tables(campaign: Campaign, ideas: Sequence[str]) -> Iterator[Table]:
+def tables(campaign: FigureData, ideas: Sequence[str]) -> Iterator[FigureTable]:
     """Yield the tables that have data; `ideas` are those the paper is about, () for all."""
     for make in (effects, confirmed, learning_curves, ablations, attempts):
         if (table := make(campaign, ideas)).rows:
             yield table
 
 
-def effects(campaign: Campaign, ideas: Sequence[str]) -> Table:
+def effects(campaign: FigureData, ideas: Sequence[str]) -> FigureTable:
     """Return the effect of every scored idea with its interval, on the validation split."""
     rows = [
         (r.idea_id, r.title, r.delta, r.ci_low, r.ci_high, r.n, _word(r), r.idea_id in ideas)
         for r in _scored(campaign)
     ]
-    return Table(
+    return FigureTable(
         "effects",
         f"effect of each scored idea on {campaign.metric}, against the baseline, with interval",
         ("idea", "title", "delta", "ci_low", "ci_high", "n", "outcome", "in_paper"),
@@ -100,7 +100,7 @@ def effects(campaign: Campaign, ideas: Sequence[str]) -> Table:
     )
 
 
-def confirmed(campaign: Campaign, ideas: Sequence[str]) -> Table:
+def confirmed(campaign: FigureData, ideas: Sequence[str]) -> FigureTable:
     """Return each effect in the search and, with fresh seeds, on the test split."""
     rows = [
         (
@@ -116,7 +116,7 @@ def confirmed(campaign: Campaign, ideas: Sequence[str]) -> Table:
         for r in _scored(campaign)
         if r.test_delta is not None
     ]
-    return Table(
+    return FigureTable(
         "search-confirmed",
         f"effect on {campaign.metric} in the search against that on the test split",
         (
@@ -134,7 +134,7 @@ def confirmed(campaign: Campaign, ideas: Sequence[str]) -> Table:
     )
 
 
-def noise_band(campaign: Campaign) -> float:
+def noise_band(campaign: FigureData) -> float:
     """Return the half-width within which two effects of the same code differ in 95% of cases.
 
     Each effect is a difference of two means over the baseline's number of seeds; their variance is
@@ -149,7 +149,7 @@ def noise_band(campaign: Campaign) -> float:
     return quantile * math.sqrt(4 * variance / n)
 
 
-def learning_curves(campaign: Campaign, ideas: Sequence[str]) -> Table:
+def learning_curves(campaign: FigureData, ideas: Sequence[str]) -> FigureTable:
     """Return the learning curves of the baseline and of the paper's ideas, by seed.
 
     The candidate's code wrote these values while it ran: they are shown and never trusted.
@@ -165,7 +165,7 @@ def learning_curves(campaign: Campaign, ideas: Sequence[str]) -> Table:
         for step, value in _thinned(names.get(name, ()))
         if math.isfinite(value)
     )
-    return Table(
+    return FigureTable(
         "learning-curves",
         "what trials wrote on their way, a line for each seed",
         ("idea", "seed", "series", "step", "value"),
@@ -173,7 +173,7 @@ def learning_curves(campaign: Campaign, ideas: Sequence[str]) -> Table:
     )
 
 
-def ablations(campaign: Campaign, ideas: Sequence[str]) -> Table:
+def ablations(campaign: FigureData, ideas: Sequence[str]) -> FigureTable:
     """Return the effects of the paper's ideas and of their further runs, such as ablations."""
     rows: list[tuple[Cell, ...]] = []
     baseline = campaign.values.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
@@ -191,7 +191,7 @@ def ablations(campaign: Campaign, ideas: Sequence[str]) -> Table:
                 (idea_id, attempt, kind, title, told.delta, told.ci_low, told.ci_high, told.n)
             )
     shown = tuple(rows) if any(row[2] != "main" for row in rows) else ()
-    return Table(
+    return FigureTable(
         "ablations",
         f"effect of ideas and of their further runs on {campaign.metric}, against the baseline",
         ("idea", "attempt", "kind", "title", "delta", "ci_low", "ci_high", "n"),
@@ -200,7 +200,7 @@ def ablations(campaign: Campaign, ideas: Sequence[str]) -> Table:
     )
 
 
-def attempts(campaign: Campaign, ideas: Sequence[str]) -> Table:
+def attempts(campaign: FigureData, ideas: Sequence[str]) -> FigureTable:
     """Return every attempt that was written, with its parent and its outcome."""
     rows: list[tuple[Cell, ...]] = []
     for event in journal.events(campaign.paths.journal):
@@ -212,7 +212,7 @@ def attempts(campaign: Campaign, ideas: Sequence[str]) -> Table:
         final = event.attempt == _attempt(campaign, event.idea_id)
         rows.append((event.idea_id, event.attempt, event.parent, event.kind, outcome, final))
     rows.sort(key=lambda row: (str(row[0]), int(str(row[1]))))
-    return Table(
+    return FigureTable(
         "attempts",
         "versions of code, from the reference to the right, by what each was made from",
         ("idea", "attempt", "parent", "kind", "outcome", "final"),
@@ -220,11 +220,11 @@ def attempts(campaign: Campaign, ideas: Sequence[str]) -> Table:
     )
 
 
-def _scored(campaign: Campaign) -> list[ResultRow]:
+def _scored(campaign: FigureData) -> list[ResultRow]:
     return [row for row in campaign.rows if row.status == "scored" and row.delta is not None]
 
 
-def _improved(campaign: Campaign) -> list[str]:
+def _improved(campaign: FigureData) -> list[str]:
     return [row.idea_id for row in campaign.rows if row.confirmed]
 
 
@@ -232,19 +232,19 @@ def _word(row: ResultRow) -> str:
     return "confirmed" if row.confirmed else row.finding.value if row.finding else "undecided"
 
 
-def _attempt(campaign: Campaign, idea_id: str) -> int | None:
+def _attempt(campaign: FigureData, idea_id: str) -> int | None:
     idea = campaign.state.ideas.get(idea_id)
     return idea.ended.attempt if idea is not None and idea.ended is not None else None
 
 
-def _full(campaign: Campaign, wanted: Iterable[tuple[str, int]]) -> Iterator[TrialState]:
+def _full(campaign: FigureData, wanted: Iterable[tuple[str, int]]) -> Iterator[TrialState]:
     for key in wanted:
         for trial in campaign.state.full.get(key, {}).values():
             if trial.phase == "scored":
                 yield trial
 
 
-def _series(campaign: Campaign, trial: TrialState) -> dict[str, list[float]]:
+def _series(campaign: FigureData, trial: TrialState) -> dict[str, list[float]]:
     return series_of(logs.progress(campaign.paths, trial.trial_id, trial.run))
 
 
@@ -266,7 +266,7 @@ def _thinned(values: Sequence[float]) -> Iterator[tuple[int, float]]:
             yield place + 1, value
 
 
-def _further(campaign: Campaign, idea_id: str) -> Iterator[tuple[int, str, str]]:
+def _further(campaign: FigureData, idea_id: str) -> Iterator[tuple[int, str, str]]:
     """Yield attempt, kind and title of each further run of an idea that was written."""
     titles = iter(
         reading.run
@@ -281,7 +281,7 @@ def _further(campaign: Campaign, idea_id: str) -> Iterator[tuple[int, str, str]]
             yield event.attempt, event.kind, run.title if run else event.kind
 
 
-def _came_to(campaign: Campaign, idea_id: str, attempt: int) -> str:
+def _came_to(campaign: FigureData, idea_id: str, attempt: int) -> str:
     trials = [
         trial
         for trial in campaign.state.trials.values()

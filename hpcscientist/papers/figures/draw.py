@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hpcscientist.errors import UsageError
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.papers.figures.data import Table
+from hpcscientist.papers.figures.data import FigureTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ def is_possible() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def draw(table: Table, width_in: float) -> dict[str, bytes]:
+def draw(table: FigureTable, width_in: float) -> dict[str, bytes]:
     """Return the figure of a table, by kind of file: "pdf" and "svg".
 
     Raises UsageError if matplotlib is not installed.
@@ -116,7 +116,7 @@ def _figure(width_in: float, height_in: float) -> Figure:
     return Figure(figsize=(width_in, min(height_in, _TALLEST)), layout="constrained")
 
 
-def _effects(table: Table, width_in: float) -> Figure:
+def _effects(table: FigureTable, width_in: float) -> Figure:
     """Draw a forest plot: one line for each idea, the largest effect first."""
     rows = sorted(table.dicts(), key=lambda row: -_float(row["delta"]))
     figure = _figure(width_in, _MARGIN + _ROW * len(rows))
@@ -141,7 +141,7 @@ def _effects(table: Table, width_in: float) -> Figure:
     return figure
 
 
-def _ablations(table: Table, width_in: float) -> Figure:
+def _ablations(table: FigureTable, width_in: float) -> Figure:
     rows = table.dicts()
     figure = _figure(width_in, _MARGIN + _ROW * len(rows))
     axes = figure.subplots()
@@ -160,7 +160,7 @@ def _ablations(table: Table, width_in: float) -> Figure:
     return figure
 
 
-def _confirmed(table: Table, width_in: float) -> Figure:
+def _confirmed(table: FigureTable, width_in: float) -> Figure:
     """Draw each idea's effect in the search against that on the test split, about the diagonal."""
     rows = table.dicts()
     size = min(width_in * 0.62, 3.6)
@@ -215,7 +215,7 @@ def _annotate(axes: Any, rows: Sequence[Mapping[str, Any]], span: float) -> None
         )
 
 
-def _curves(table: Table, width_in: float) -> Figure:
+def _curves(table: FigureTable, width_in: float) -> Figure:
     """Draw one panel for each series; thin lines are seeds, the thick line is their mean."""
     rows = table.dicts()
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
@@ -248,7 +248,7 @@ def _mean_curve(seeds: Sequence[Sequence[tuple[int, float]]]) -> tuple[list[int]
     return steps, [sum(seed[step] for seed in known) / len(known) for step in steps]
 
 
-def _attempts(table: Table, width_in: float) -> Figure:
+def _attempts(table: FigureTable, width_in: float) -> Figure:
     """Draw one tree for each idea, from left to right: each attempt to the right of its parent."""
     rows = table.dicts()
     places, height = _layout(rows)
@@ -351,7 +351,7 @@ def _float(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-_MAKERS: Final[Mapping[str, Callable[[Table, float], Figure]]] = {
+_MAKERS: Final[Mapping[str, Callable[[FigureTable, float], Figure]]] = {
     "effects": _effects,
     "search-confirmed": _confirmed,
     "learning-curves": _curves,

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, Place, Reason, supervise
+from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, Reason, RunPlace, supervise
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.papers.figures import draw
-from hpcscientist.papers.figures.data import Campaign, tables
+from hpcscientist.papers.figures.data import FigureData, tables
 from hpcscientist.papers.typesetting.document import Drawn
 from hpcscientist.papers.typesetting.engine import environment
 from hpcscientist.ports import Tell
@@ -58,7 +58,7 @@ _OWN: Final = "A figure by the recipe, from the table of results."
 
 
 def draw_all(
-    campaign: Campaign,
+    campaign: FigureData,
     ideas: Sequence[str],
     folder: Path,
     width_in: float,
@@ -92,7 +92,7 @@ def captions(drawn: Drawn) -> tuple[str, str]:
     return CAPTIONS.get(drawn.id, (_OWN, _OWN))
 
 
-def _recipes_own(campaign: Campaign, folder: Path, plot: Path, tell: Tell) -> Iterator[Drawn]:
+def _recipes_own(campaign: FigureData, folder: Path, plot: Path, tell: Tell) -> Iterator[Drawn]:
     """Run a recipe's plot.py and yield the figures that it drew."""
     target = io.StringIO()
     export.json(campaign.rows, target)
@@ -129,6 +129,6 @@ def _plot(plot: Path, results: Path, out: Path, more: Sequence[str]) -> bool:
         deadline_s=_PLOT_S, memory_mb=_PLOT_MB, output_mb=64, watched=(out,), apart=True
     )
     surroundings = environment(out, 0) | {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(out / ".cache")}
-    place = Place(out, surroundings)
+    place = RunPlace(out, surroundings)
     ended = supervise(command, place, bounds, threading.Event(), BoundedLog(io.BytesIO()))
     return ended.reason is Reason.EXITED and ended.exit_code == 0

@@ -18,7 +18,7 @@ _SMALL: Final = frozenset(("a", "an", "the", "on", "of", "for", "in", "to", "and
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CitedEntry:
     """A paper of the bibliography, with its BibTeX `key`, its printed parts and its `link`."""
 
     paper_id: str
@@ -35,18 +35,18 @@ class Entry:
         return " ".join(part for part in (self.authors, self.title, self.where) if part)
 
 
-def entries(papers: Iterable[Paper]) -> tuple[Entry, ...]:
+def entries(papers: Iterable[Paper]) -> tuple[CitedEntry, ...]:
     """Return the entries of papers in order, each with a unique key."""
     taken: set[str] = set()
     return tuple(_entry(paper, taken) for paper in papers)
 
 
-def bibtex(found: Iterable[Entry]) -> str:
+def bibtex(found: Iterable[CitedEntry]) -> str:
     """Return a BibTeX file. Every value is escaped, so that no record can end its entry."""
     return "\n".join(_bibtex(entry) for entry in found)
 
 
-def _entry(paper: Paper, taken: set[str]) -> Entry:
+def _entry(paper: Paper, taken: set[str]) -> CitedEntry:
     shown = [_name(author) for author in paper.authors[:_MOST_AUTHORS]]
     if len(paper.authors) > _MOST_AUTHORS:
         shown.append("others")
@@ -54,7 +54,7 @@ def _entry(paper: Paper, taken: set[str]) -> Entry:
     ids = [f"doi:{paper.doi}"] if paper.doi else []
     ids += [f"arXiv:{paper.arxiv_id}"] if paper.arxiv_id else []
     where = ", ".join(filter(None, [paper.venue, str(paper.year or ""), *ids]))
-    return Entry(
+    return CitedEntry(
         paper_id=paper.paper_id,
         key=_key(paper, taken),
         authors=_ended(listed),
@@ -100,7 +100,7 @@ def _link(paper: Paper) -> str:
     return paper.url if paper.url.startswith(("https://", "http://")) else ""
 
 
-def _bibtex(entry: Entry) -> str:
+def _bibtex(entry: CitedEntry) -> str:
     paper = entry.paper
     kind = "article" if paper.venue else "misc"
     fields = {

@@ -20,8 +20,15 @@ from hpcscientist.files.text import one_line, printable
 from hpcscientist.papers.typesetting import engine, html, latex, preview
 from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.bibliography import bibtex
-from hpcscientist.papers.typesetting.document import PAPER, RUN, Document, Drawn, Records, assemble
-from hpcscientist.papers.typesetting.engine import Typeset, can_preview, missing
+from hpcscientist.papers.typesetting.document import (
+    PAPER,
+    RUN,
+    Drawn,
+    PaperDocument,
+    Records,
+    assemble,
+)
+from hpcscientist.papers.typesetting.engine import Typeset, can_preview, missing_for_papers
 from hpcscientist.papers.typesetting.escape import lacking as lacking_letters
 from hpcscientist.papers.typesetting.latex import place_of
 from hpcscientist.papers.venue import Venue
@@ -132,7 +139,7 @@ def _defect(code: DefectCode, place: Place, found: str, fix: str) -> Defect:
 # REPRODUCE.md: the commands that reproduce a paper's results, and the recorded hashes and costs.
 
 
-def instructions(document: Document) -> str:
+def instructions(document: PaperDocument) -> str:
     """Return the reproducibility appendix of a paper, as Markdown."""
     lines = [
         "# How to run it again",
@@ -170,7 +177,7 @@ class Built:
     lacking: tuple[str, ...] = ()
     pdf: Path | None = None
     preview: Path | None = None
-    reading: gate.Reading | None = None
+    reading: gate.PdfReading | None = None
     pages: int | None = None  # pages of text, up to the references
     passes: int = 0
     seconds: float = 0.0
@@ -199,14 +206,14 @@ class Builder:
     venue: Venue
     figures: Mapping[str, Drawn]
     folder: Path
-    limits: engine.Limits = field(default_factory=engine.Limits)
+    limits: engine.EngineLimits = field(default_factory=engine.EngineLimits)
 
     def build(self, manuscript: Manuscript) -> Built:
         """Typeset a manuscript and check the result. Raises OSError."""
         document = assemble(self.records, manuscript, self.venue, self.figures)
         self._hand_on(document)
         source = self._sources(document)
-        lacking = missing()
+        lacking = missing_for_papers()
         if any(engine.lacking()) or not _is_drawn(document):
             made = preview.preview(document, self.folder) if can_preview() else None
             return Built(self.folder, tuple(_unknown(document)), lacking, preview=made)
@@ -234,7 +241,7 @@ class Builder:
             boxes=_boxes(document),
         )
 
-    def _hand_on(self, document: Document) -> None:
+    def _hand_on(self, document: PaperDocument) -> None:
         """Write the files that need no TeX engine."""
         self.folder.mkdir(parents=True, exist_ok=True)
         texts = {
@@ -249,7 +256,7 @@ class Builder:
             write_text(self.folder / name, text, durable=False)
         write_json(self.folder / RECORD, self._record(document))
 
-    def _record(self, document: Document) -> dict[str, object]:
+    def _record(self, document: PaperDocument) -> dict[str, object]:
         return {
             "campaign_id": self.records.config.campaign_id,
             # Relative, so that the run directory can be moved with its papers in it.
@@ -261,7 +268,7 @@ class Builder:
             },
         }
 
-    def _sources(self, document: Document) -> Path:
+    def _sources(self, document: PaperDocument) -> Path:
         """Write the LaTeX sources into an empty folder, so that no earlier run's files are read."""
         source = self.folder / SOURCE
         shutil.rmtree(source, ignore_errors=True)
@@ -276,17 +283,17 @@ class Builder:
         return source
 
 
-def _boxes(document: Document) -> str:
+def _boxes(document: PaperDocument) -> str:
     texts = [str(part) for _, line in lines(document.manuscript) for part in line]
     texts += [entry.text for entry in document.bibliography]
     return lacking_letters(" ".join(texts))
 
 
-def _is_drawn(document: Document) -> bool:
+def _is_drawn(document: PaperDocument) -> bool:
     return all(drawn.image is not None for drawn in document.figures.values())
 
 
-def _unknown(document: Document) -> list[Defect]:
+def _unknown(document: PaperDocument) -> list[Defect]:
     """Return a defect for each figure that a manuscript uses but that does not exist."""
     return [
         Defect(

@@ -13,7 +13,7 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import SECONDS_PER_HOUR
 from hpcscientist.papers.formulas import BadFormula, resolve
-from hpcscientist.papers.typesetting.bibliography import Entry, entries
+from hpcscientist.papers.typesetting.bibliography import CitedEntry, entries
 from hpcscientist.papers.venue import Venue
 from hpcscientist.ports import Library
 from hpcscientist.records.facts import Fact, FactRef, FactSheet
@@ -81,14 +81,14 @@ class Appendix:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class PaperDocument:
     """A manuscript with everything that it refers to. `bibliography` is in printed order."""
 
     manuscript: Manuscript
     venue: Venue
     numbers: Mapping[str, TracedNumber]
     figures: Mapping[str, Drawn]
-    bibliography: tuple[Entry, ...]
+    bibliography: tuple[CitedEntry, ...]
     appendix: Appendix
     epoch: int  # seconds since 1970: the document's date
     names: tuple[str, ...] = ()  # words with digits that may be typed
@@ -148,7 +148,7 @@ class Records:
 
 def assemble(
     records: Records, manuscript: Manuscript, venue: Venue, figures: Mapping[str, Drawn]
-) -> Document:
+) -> PaperDocument:
     """Return the document of a manuscript.
 
     References to unknown facts, papers and figures are left out; the engine or the checks of
@@ -171,7 +171,7 @@ def assemble(
         numbers[str(part.ref)] = TracedNumber(str(part.ref), text, fact.label, (*of, *sources))
     papers = [paper for name in cited(manuscript) if (paper := _paper(records.library, name))]
     used = [use.id for use in manuscript.figures if use.id in figures]
-    return Document(
+    return PaperDocument(
         manuscript=manuscript,
         venue=venue,
         numbers=numbers,

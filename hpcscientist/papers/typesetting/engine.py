@@ -22,9 +22,9 @@ from typing import Final
 from hpcscientist.execution.bounds.supervise import (
     BoundedLog,
     Bounds,
-    Ended,
-    Place,
+    CommandEnd,
     Reason,
+    RunPlace,
     supervise,
 )
 from hpcscientist.files.hashing import hash_file
@@ -48,7 +48,7 @@ _RUNS: Final = 4  # references that do not settle in four runs never will
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EngineLimits:
     """The limits of one run of the engine, in seconds and MiB."""
 
     seconds: float = 60.0
@@ -92,7 +92,7 @@ def typeset(
     folder: Path,
     name: str,
     epoch: int,
-    limits: Limits | None = None,
+    limits: EngineLimits | None = None,
     stop: threading.Event | None = None,
 ) -> Typeset:
     """Run the engine on `folder/name.tex` until references settle; byte-identical for one `epoch`.
@@ -100,7 +100,7 @@ def typeset(
     `epoch` is the document's date in seconds since 1970. Raises OSError if the engine cannot be
     started. Call it from the main thread, as `supervise` requires.
     """
-    bounds, seconds, peak, log = limits or Limits(), 0.0, 0.0, ""
+    bounds, seconds, peak, log = limits or EngineLimits(), 0.0, 0.0, ""
     command = [
         *without_network(),
         ENGINE,
@@ -152,8 +152,8 @@ def environment(folder: Path, epoch: int) -> dict[str, str]:
 
 
 def _run(
-    command: Sequence[str], folder: Path, epoch: int, limits: Limits, stop: threading.Event
-) -> Ended:
+    command: Sequence[str], folder: Path, epoch: int, limits: EngineLimits, stop: threading.Event
+) -> CommandEnd:
     bounds = Bounds(
         deadline_s=limits.seconds,
         memory_mb=limits.memory_mb,
@@ -162,7 +162,7 @@ def _run(
         processes=32,
         apart=True,
     )
-    place = Place(folder, environment(folder, epoch))
+    place = RunPlace(folder, environment(folder, epoch))
     return supervise(command, place, bounds, stop, BoundedLog(io.BytesIO()))
 
 
@@ -203,7 +203,7 @@ _PACKAGES: Final = {
 }
 
 
-def missing() -> tuple[str, ...]:
+def missing_for_papers() -> tuple[str, ...]:
     """Return what is missing here to make a PDF, each item with its fix."""
     found = []
     if packages := lacking():
@@ -221,7 +221,7 @@ def can_preview() -> bool:
     return importlib.util.find_spec("typst") is not None
 
 
-def statement() -> str:
+def missing_statement() -> str:
     """Return what is missing in one line, or ""."""
-    found = missing()
+    found = missing_for_papers()
     return f"no PDF can be made here: lacking are {'; '.join(found)}" if found else ""

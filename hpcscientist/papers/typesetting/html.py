@@ -11,8 +11,8 @@ from hpcscientist.files.text import one_line, visible
 from hpcscientist.papers.formulas import BadFormula, resolve
 from hpcscientist.papers.typesetting.document import (
     WRITTEN_BY_SOFTWARE,
-    Document,
     Drawn,
+    PaperDocument,
     TracedNumber,
 )
 from hpcscientist.papers.typesetting.latex import AGAIN_TITLE, TRACE_TITLE
@@ -46,7 +46,7 @@ section.fact:target { background: #fff6d5 }
 """
 
 
-def paper(document: Document) -> str:
+def paper(document: PaperDocument) -> str:
     """Return the paper as a page; each number links to its entry in trace.html."""
     manuscript = document.manuscript
     uses = {use.id: use for use in manuscript.figures}
@@ -70,7 +70,7 @@ def paper(document: Document) -> str:
     return _page(manuscript.title, parts)
 
 
-def trace(document: Document, sheet: FactSheet) -> str:
+def trace(document: PaperDocument, sheet: FactSheet) -> str:
     """Return the page that shows where each number of a paper comes from, with full hashes."""
     parts = [
         f"<h1>{TRACE_TITLE}</h1>",
@@ -107,22 +107,22 @@ def _id(ref: str) -> str:
     return escape(ref.replace(" ", ""))
 
 
-def _blocks(document: Document, blocks: Iterable[Block]) -> list[str]:
+def _blocks(document: PaperDocument, blocks: Iterable[Block]) -> list[str]:
     return [_block(document, block) for block in blocks]
 
 
-def _block(document: Document, block: Block) -> str:
+def _block(document: PaperDocument, block: Block) -> str:
     if isinstance(block, Paragraph):
         return f"<p>{_line(document, block.parts)}</p>"
     items = "".join(f"<li>{_line(document, item)}</li>" for item in block.items)
     return f"<ul>{items}</ul>"
 
 
-def _line(document: Document, parts: Iterable[Inline]) -> str:
+def _line(document: PaperDocument, parts: Iterable[Inline]) -> str:
     return "".join(_part(document, part) for part in parts)
 
 
-def _part(document: Document, part: Inline) -> str:
+def _part(document: PaperDocument, part: Inline) -> str:
     match part:
         case Text():
             return _text(part.text)
@@ -142,7 +142,7 @@ def _part(document: Document, part: Inline) -> str:
             return f'<a href="#{_id(f"figure.{part.id}")}">Figure {number}</a>'
 
 
-def _mark(document: Document, paper_id: str) -> str:
+def _mark(document: PaperDocument, paper_id: str) -> str:
     number = document.positions.get(paper_id)
     return f'<a href="#cite.{number}">{number}</a>' if number else "unknown paper"
 
@@ -152,7 +152,7 @@ def _mentioned(block: Block) -> list[str]:
     return list(dict.fromkeys(p.id for line in lines for p in line if isinstance(p, FigureRef)))
 
 
-def _figure(document: Document, use: FigureUse) -> str:
+def _figure(document: PaperDocument, use: FigureUse) -> str:
     drawn = document.figures.get(use.id)
     if drawn is None:
         return ""
@@ -173,7 +173,7 @@ def _image(drawn: Drawn, alt: str) -> str:
     return f'<img alt="{_text(alt or drawn.title)}" src="data:image/{kind};base64,{data}">'
 
 
-def _references(document: Document) -> Iterator[str]:
+def _references(document: PaperDocument) -> Iterator[str]:
     if document.bibliography:
         yield "<h2>References</h2>\n<ol>"
         for number, entry in enumerate(document.bibliography, 1):

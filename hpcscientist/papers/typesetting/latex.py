@@ -8,11 +8,11 @@ from importlib import resources
 from typing import Final
 
 from hpcscientist.files.text import one_line
-from hpcscientist.papers.typesetting.bibliography import Entry, bibtex
+from hpcscientist.papers.typesetting.bibliography import CitedEntry, bibtex
 from hpcscientist.papers.typesetting.document import (
     WRITTEN_BY_SOFTWARE,
-    Document,
     Drawn,
+    PaperDocument,
     TracedNumber,
     figures_of,
 )
@@ -37,7 +37,7 @@ TRACE_TITLE: Final = "Where each number comes from"
 AGAIN_TITLE: Final = "How to run it again"
 
 
-def sources(document: Document) -> dict[str, str]:
+def sources(document: PaperDocument) -> dict[str, str]:
     """Return the LaTeX of a document by file name, without figures and the venue's own files."""
     style = resources.files(__package__).joinpath("hpcpaper.sty").read_text()
     return {
@@ -60,7 +60,7 @@ def place_of(line: str) -> Place | None:
     return Place(section=section or "layout", paragraph=max(1, int(paragraph or 1)))
 
 
-def _content(document: Document) -> str:
+def _content(document: PaperDocument) -> str:
     manuscript = document.manuscript
     title = latex(one_line(manuscript.title))
     lines = [
@@ -80,7 +80,7 @@ def _content(document: Document) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _body(document: Document) -> str:
+def _body(document: PaperDocument) -> str:
     manuscript = document.manuscript
     uses = {figure.id: figure for figure in manuscript.figures}
     waiting = [uses[name] for name in figures_of(manuscript) if name in uses]
@@ -103,7 +103,7 @@ def _inside(block: Block) -> Iterator[Inline]:
         yield from walk(line)
 
 
-def _blocks(document: Document, section: str, blocks: Iterable[Block]) -> list[str]:
+def _blocks(document: PaperDocument, section: str, blocks: Iterable[Block]) -> list[str]:
     return [
         line
         for number_, block in enumerate(blocks, 1)
@@ -111,7 +111,7 @@ def _blocks(document: Document, section: str, blocks: Iterable[Block]) -> list[s
     ]
 
 
-def _block(document: Document, place: Place, block: Block) -> list[str]:
+def _block(document: PaperDocument, place: Place, block: Block) -> list[str]:
     mark = rf"\hpcplace{{{place.section}/{place.paragraph}}}%"
     if isinstance(block, Paragraph):
         return [mark, _line(document, block.parts) + r"\par"]
@@ -119,11 +119,11 @@ def _block(document: Document, place: Place, block: Block) -> list[str]:
     return [mark, r"\begin{itemize}", *items, r"\end{itemize}"]
 
 
-def _line(document: Document, parts: Iterable[Inline]) -> str:
+def _line(document: PaperDocument, parts: Iterable[Inline]) -> str:
     return "".join(_part(document, part) for part in parts)
 
 
-def _part(document: Document, part: Inline) -> str:
+def _part(document: PaperDocument, part: Inline) -> str:
     match part:
         case Text():
             return _words(part.text)
@@ -147,13 +147,13 @@ def _words(text: str) -> str:
     )
 
 
-def _key(document: Document, paper_id: str) -> str:
+def _key(document: PaperDocument, paper_id: str) -> str:
     """Return the key of a paper; for a paper that the bibliography lacks, an unknown key."""
     own = (entry.key for entry in document.bibliography if entry.paper_id == paper_id)
     return next(own, "unknown-paper")
 
 
-def _figure(document: Document, use: FigureUse) -> list[str]:
+def _figure(document: PaperDocument, use: FigureUse) -> list[str]:
     drawn = document.figures.get(use.id)
     file = f"{FIGURES}/{file_name(drawn)}" if drawn else f"{FIGURES}/missing-{use.id}"
     return [
@@ -173,7 +173,7 @@ def file_name(drawn: Drawn) -> str:
     return drawn.image.name if drawn.image else f"missing-{drawn.id}"
 
 
-def _references(document: Document) -> str:
+def _references(document: PaperDocument) -> str:
     if not document.bibliography:
         return ""
     width = "9" * len(str(len(document.bibliography)))
@@ -190,7 +190,7 @@ def _references(document: Document) -> str:
     )
 
 
-def _bibitem(entry: Entry) -> str:
+def _bibitem(entry: CitedEntry) -> str:
     title = rf"\emph{{{latex(entry.title)}}}"
     if _PLAIN_LINK.fullmatch(entry.link):
         link = re.sub(r"[%#&]", r"\\\g<0>", entry.link)
@@ -203,7 +203,7 @@ def _bibitem(entry: Entry) -> str:
 _PLAIN_LINK: Final = re.compile(r"https?://[A-Za-z0-9./:;?=&,()%#+@*!'-]*")
 
 
-def appendix_text(document: Document) -> str:
+def appendix_text(document: PaperDocument) -> str:
     """Return the appendix as plain text, for the check of the PDF."""
     parts = [f"{a}: {b} " for a, b in (*document.appendix.commands, *document.appendix.records)]
     for found in document.numbers.values():
@@ -216,7 +216,7 @@ def appendix_text(document: Document) -> str:
     return " ".join(parts)
 
 
-def _appendix(document: Document) -> str:
+def _appendix(document: PaperDocument) -> str:
     """Return the appendix as LaTeX: how to reproduce the results, and the trace, in small print."""
     lines = [
         r"\clearpage\appendix\raggedright\small\setlength{\parindent}{0pt}\setlength{\parskip}{3pt}",

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.literature.sources.pdf.document import pymupdf
-from hpcscientist.papers.typesetting.bibliography import Entry
-from hpcscientist.papers.typesetting.document import WRITTEN_BY_SOFTWARE, Document, Drawn
+from hpcscientist.papers.typesetting.bibliography import CitedEntry
+from hpcscientist.papers.typesetting.document import WRITTEN_BY_SOFTWARE, Drawn, PaperDocument
 from hpcscientist.papers.typesetting.escape import as_seen, squeezed
 from hpcscientist.papers.typesetting.latex import appendix_text
 from hpcscientist.records.manuscript import (
@@ -41,7 +41,7 @@ _ENDING = ".,;:!?()[]“”‘’\"'"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PdfReading:
     """The result of reading a PDF: its defects, and the counts of digits and explained digits.
 
     `links` is the number of links to the trace, `pages` the number of pages.
@@ -97,7 +97,7 @@ def is_possible() -> bool:
     return importlib.util.find_spec("pymupdf") is not None
 
 
-def read(pdf: Path, document: Document) -> Reading:
+def read(pdf: Path, document: PaperDocument) -> PdfReading:
     """Check a PDF against the document that it was made from; see `is_possible`."""
     with pymupdf().open(pdf) as opened:
         pages = [_page(page) for page in opened]
@@ -131,7 +131,7 @@ def _page(page: Any) -> _Page:
 
 @dataclass
 class _Gate:
-    document: Document
+    document: PaperDocument
     pages: Sequence[_Page]
     places: dict[str, dict[str, Any]]
     defects: list[Defect] = field(default_factory=list)
@@ -147,9 +147,9 @@ class _Gate:
         self._unexplained()
         self._whole()
 
-    def reading(self) -> Reading:
+    def reading(self) -> PdfReading:
         digits = [c for page in self.pages for c in page.chars if c.is_digit]
-        return Reading(
+        return PdfReading(
             tuple(self.defects),
             len(digits),
             sum(c.explained for c in digits),
@@ -310,13 +310,13 @@ def digits_of(drawn: Drawn) -> Counter[str]:
     return Counter(c for c in squeezed(text) if c.isnumeric())
 
 
-def _cited_as(number: int, entry: Entry) -> tuple[str, ...]:
+def _cited_as(number: int, entry: CitedEntry) -> tuple[str, ...]:
     """Return the forms in which LaTeX may print a citation: its number or its year."""
     year = str(entry.paper.year or "")
     return (str(number), year) if year else (str(number),)
 
 
-def _printed(numbered: tuple[int, Entry]) -> str:
+def _printed(numbered: tuple[int, CitedEntry]) -> str:
     number, entry = numbered
     return f"[{number}] {entry.text}"
 

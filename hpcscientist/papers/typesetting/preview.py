@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, Place, Reason, supervise
+from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, Reason, RunPlace, supervise
 from hpcscientist.files.text import visible
-from hpcscientist.papers.typesetting.document import WRITTEN_BY_SOFTWARE, Document
+from hpcscientist.papers.typesetting.document import WRITTEN_BY_SOFTWARE, PaperDocument
 from hpcscientist.papers.typesetting.engine import environment, without_network
 from hpcscientist.papers.typesetting.latex import TRACE_TITLE
 from hpcscientist.records.manuscript import (
@@ -38,7 +38,7 @@ _SETTINGS: Final = """#set document(title: {title}, author: "hpcscientist (softw
 """
 
 
-def preview(document: Document, folder: Path, seconds: float = 60.0) -> Path | None:
+def preview(document: PaperDocument, folder: Path, seconds: float = 60.0) -> Path | None:
     """Write `folder/preview.pdf` and return its path; None if Typst failed. Raises OSError."""
     source, made = folder / "preview.typ", folder / "preview.pdf"
     source.write_text(typst(document))
@@ -52,14 +52,14 @@ def preview(document: Document, folder: Path, seconds: float = 60.0) -> Path | N
         processes=64,
         apart=True,
     )
-    place = Place(folder, environment(folder, document.epoch))
+    place = RunPlace(folder, environment(folder, document.epoch))
     log = BoundedLog(io.BytesIO())
     ended = supervise([*without_network(), *python], place, bounds, threading.Event(), log)
     good = ended.reason is Reason.EXITED and ended.exit_code == 0 and made.is_file()
     return made if good else None
 
 
-def typst(document: Document) -> str:
+def typst(document: PaperDocument) -> str:
     """Return the document as Typst. All text is in string literals, so none of it is markup."""
     manuscript = document.manuscript
     parts = [_SETTINGS.format(title=_string(manuscript.title))]
@@ -102,18 +102,18 @@ def _joined(parts: Iterable[str]) -> str:
     return f"({''.join(f'{part}, ' for part in parts)}).join()"
 
 
-def _block(document: Document, block: Block) -> str:
+def _block(document: PaperDocument, block: Block) -> str:
     if isinstance(block, Paragraph):
         return f"#par({_joined(_inline(document, block.parts))})"
     items = "".join(f"{_joined(_inline(document, item))}, " for item in block.items)
     return f"#list({items})"
 
 
-def _inline(document: Document, parts: Iterable[Inline]) -> list[str]:
+def _inline(document: PaperDocument, parts: Iterable[Inline]) -> list[str]:
     return [_part(document, part) for part in parts] or [_string("")]
 
 
-def _part(document: Document, part: Inline) -> str:
+def _part(document: PaperDocument, part: Inline) -> str:
     match part:
         case Text():
             return _string(part.text)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hpcscientist.papers.walls.finding import Found, words
+from hpcscientist.papers.walls.finding import SentenceDefect, words
 from hpcscientist.papers.walls.sentences import HOLE, Sentence
 from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Citation, DefectCode, Support
@@ -55,7 +55,7 @@ _GENERIC = frozenset(
 )
 
 
-class Papers(Protocol):
+class PaperLookup(Protocol):
     """A place to look up papers, such as a library."""
 
     def paper(self, paper_id: str) -> Paper | None:
@@ -67,7 +67,7 @@ class Papers(Protocol):
 class CitationWall:
     """A check of citations against the library and the quotations that support them."""
 
-    papers: Papers
+    papers: PaperLookup
     supports: Sequence[Support]
 
     def years(self, sentence: Sentence) -> set[int]:
@@ -75,25 +75,25 @@ class CitationWall:
         cited = filter(None, map(self.papers.paper, sentence.citations))
         return {paper.year for paper in cited if paper.year is not None}
 
-    def check(self, sentence: Sentence) -> Iterator[Found]:
+    def check(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         """Yield the defects of a sentence's citations."""
         for paper_id in sentence.citations:
             paper = self.papers.paper(paper_id)
             if paper is None:
-                yield Found(
+                yield SentenceDefect(
                     DefectCode.UNKNOWN_PAPER, f"[@{paper_id}]", "cite a paper of the library"
                 )
                 continue
             yield from self._supported(sentence, paper)
         yield from self._named(sentence)
 
-    def _supported(self, sentence: Sentence, paper: Paper) -> Iterator[Found]:
+    def _supported(self, sentence: Sentence, paper: Paper) -> Iterator[SentenceDefect]:
         about = plain_sentence(sentence)
         own = [s for s in self.supports if s.paper_id == paper.paper_id]
         fitting = [s for s in own if _similar(_plain(s.sentence), about)]
         marked = f"[@{paper.paper_id}]"
         if not fitting:
-            yield Found(
+            yield SentenceDefect(
                 DefectCode.UNSUPPORTED_CITATION,
                 marked,
                 "give the words of the paper that support this sentence",
@@ -104,7 +104,7 @@ class CitationWall:
             why = misfit(self._claimed(sentence, paper), support.quote, paper)
             if not why:
                 return
-        yield Found(DefectCode.UNSUPPORTED_CITATION, marked, why)
+        yield SentenceDefect(DefectCode.UNSUPPORTED_CITATION, marked, why)
 
     def _claimed(self, sentence: Sentence, paper: Paper) -> str:
         """Return the part of a sentence that a citation covers, from the citation before it on."""
@@ -126,7 +126,7 @@ class CitationWall:
         authors = {_plain(word) for author in paper.authors for word in author.split()}
         return " ".join(word for word in text.split() if _plain(word) not in authors)
 
-    def _named(self, sentence: Sentence) -> Iterator[Found]:
+    def _named(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         """Check named authors and years against the papers cited in the same sentence."""
         cited = [p for p in map(self.papers.paper, sentence.citations) if p is not None]
         for match in _AUTHORS.finditer(sentence.text):
@@ -134,7 +134,7 @@ class CitationWall:
             if any(name.lower() in _NO_NAMES for name in names):
                 continue
             if not cited:
-                yield Found(
+                yield SentenceDefect(
                     DefectCode.UNKNOWN_PAPER,
                     match[0],
                     "cite the paper of the library, as [@paper-id]; papers are not cited by name",
@@ -147,7 +147,7 @@ class CitationWall:
                 if all(_is_author(name, paper) for name in names) and year in (None, paper.year)
             ]
             if not fits:
-                yield Found(
+                yield SentenceDefect(
                     DefectCode.UNSUPPORTED_CITATION,
                     match[0],
                     f"the paper cited is by {', '.join(cited[0].authors[:3])} ({cited[0].year})",

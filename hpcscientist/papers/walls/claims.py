@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcscientist.papers.walls.finding import Found, words
+from hpcscientist.papers.walls.finding import SentenceDefect, words
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.sentences import Mention, Sentence
 from hpcscientist.records.facts import BASELINE, FactIdea, FactKind, FactSheet
@@ -144,7 +144,7 @@ class ClaimWall:
     sheet: FactSheet
     vocabulary: Vocabulary
 
-    def check(self, sentence: Sentence) -> Iterator[Found]:
+    def check(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         """Yield the claims of a sentence that the evidence does not support."""
         ideas = self.vocabulary.ideas(sentence)
         if self._is_about_others(sentence, ideas):
@@ -172,7 +172,7 @@ class ClaimWall:
     def _is_id(self, sentence: Sentence, mention: Mention[str]) -> bool:
         return sentence.words[mention.first] == mention.value
 
-    def _beyond(self, sentence: Sentence) -> Iterator[Found]:
+    def _beyond(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         text = " ".join(sentence.words)
         for pattern, why in _BEYOND:
             for match in re.finditer(pattern, text):
@@ -182,7 +182,9 @@ class ClaimWall:
                     why == _ONE_RECIPE and set(sentence.words[first:last]) & _NEGATIONS
                 )
                 if not self._is_hedged(sentence, at, purpose=False) and not denied:
-                    yield Found(DefectCode.BEYOND_EVIDENCE, match[0], f"leave it out: {why}")
+                    yield SentenceDefect(
+                        DefectCode.BEYOND_EVIDENCE, match[0], f"leave it out: {why}"
+                    )
 
     def _claim(self, sentence: Sentence, at: int, word: str) -> Claim | None:
         """Return the kind of claim that a word makes; None for other words and parts of names."""
@@ -238,7 +240,7 @@ class ClaimWall:
 
     def _judge(
         self, sentence: Sentence, at: int, claim: Claim, ideas: Sequence[Mention[str]]
-    ) -> Iterator[Found]:
+    ) -> Iterator[SentenceDefect]:
         word = sentence.tokens[at].text
         beaten = self._beaten_by_baseline(sentence, at, ideas)
         if beaten and claim in ("success", "significance"):
@@ -345,13 +347,15 @@ class ClaimWall:
             return Split.VALIDATION
         return Split.TEST
 
-    def _of_nobody(self, sentence: Sentence, at: int, word: str, negated: bool) -> Iterator[Found]:
+    def _of_nobody(
+        self, sentence: Sentence, at: int, word: str, negated: bool
+    ) -> Iterator[SentenceDefect]:
         """Yield a defect for a word of success without an idea as its subject."""
         if self._are_all(sentence, at) or set(sentence.words[max(0, at - 2) : at]) & _WHATEVER:
             return  # "what improves on validation is run again": a rule, or a heading
         if not negated and not sentence.citations:
             fix = "name the idea that was confirmed to do so, or leave it out"
-            yield Found(DefectCode.UNCONFIRMED, word, fix)
+            yield SentenceDefect(DefectCode.UNCONFIRMED, word, fix)
 
     def _are_all(self, sentence: Sentence, at: int) -> bool:
         """Return whether it is about "confirmed ideas", or improvements that all were confirmed."""
@@ -363,14 +367,16 @@ class ClaimWall:
         start = [w for w in sentence.words[:3] if w not in ("all", "the", "these", "every", "each")]
         return all_hold and start[:1] in (["improvements"], ["improvement"], ["gains"])
 
-    def _denied(self, idea: FactIdea, word: str, claim: Claim, split: Split) -> Iterator[Found]:
+    def _denied(
+        self, idea: FactIdea, word: str, claim: Claim, split: Split
+    ) -> Iterator[SentenceDefect]:
         holds = idea.confirmed is True or (
             split is Split.VALIDATION and idea.verdict is Verdict.IMPROVEMENT
         )
         if claim == "harm":
             return
         if holds and claim in ("success", "significance", "confirmed"):
-            yield Found(
+            yield SentenceDefect(
                 DefectCode.BEYOND_EVIDENCE,
                 f"not … {word}",
                 f"{idea.idea_id} was {'confirmed' if idea.confirmed else 'found'} to improve",
@@ -384,7 +390,7 @@ class ClaimWall:
         word: str,
         claim: Claim,
         split: Split,
-    ) -> Iterator[Found]:
+    ) -> Iterator[SentenceDefect]:
         harm = claim == "harm" or (
             claim == "significance" and bool(set(sentence.words) & (_HARM | _LOSSES))
         )
@@ -434,27 +440,29 @@ class ClaimWall:
         word: str,
         ideas: Sequence[Mention[str]],
         subjects: Sequence[str],
-    ) -> Iterator[Found]:
+    ) -> Iterator[SentenceDefect]:
         """Yield comparisons that were not made: each idea is compared with the baseline only."""
         first, last = sentence.clause(at)
         if seeds := _EACH_SEED.search(" ".join(sentence.words[first:last])):
             fix = "leave it out, or tell the worst seed: means were compared"
-            yield Found(DefectCode.BEYOND_EVIDENCE, seeds[0], fix)
+            yield SentenceDefect(DefectCode.BEYOND_EVIDENCE, seeds[0], fix)
         if others := _OTHERS.search(" ".join(sentence.words[first:last])):
             fix = "leave it out: ideas are compared with the baseline alone"
-            yield Found(DefectCode.BEYOND_EVIDENCE, others[0], fix)
+            yield SentenceDefect(DefectCode.BEYOND_EVIDENCE, others[0], fix)
         for mention in ideas:
             other = mention.value
             if mention.is_comparand and other != BASELINE and first <= mention.first < last:
-                yield Found(
+                yield SentenceDefect(
                     DefectCode.BEYOND_EVIDENCE,
                     f"{word} … {other}",
                     f"{' and '.join(subjects)} and {other} were each compared with the baseline, "
                     "and not with each other",
                 )
 
-    def _unconfirmed(self, idea: FactIdea, word: str, why: str) -> Found:
-        return Found(DefectCode.UNCONFIRMED, word, f"{idea.idea_id} {why}: leave {word!r} out")
+    def _unconfirmed(self, idea: FactIdea, word: str, why: str) -> SentenceDefect:
+        return SentenceDefect(
+            DefectCode.UNCONFIRMED, word, f"{idea.idea_id} {why}: leave {word!r} out"
+        )
 
 
 _THINGS = frozenset(

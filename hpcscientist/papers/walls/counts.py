@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcscientist.papers.walls.finding import Found, words, write
+from hpcscientist.papers.walls.finding import SentenceDefect, words, write
 from hpcscientist.papers.walls.sentences import Sentence
 from hpcscientist.records.facts import Fact, FactKind, FactSheet, Statistic
 from hpcscientist.records.manuscript import DefectCode
@@ -50,7 +50,7 @@ class CountWall:
 
     sheet: FactSheet
 
-    def check(self, sentence: Sentence) -> Iterator[Found]:
+    def check(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         """Yield the defects of a sentence's counts."""
         for at in sentence.numbers:
             quantity = sentence.tokens[at].quantity
@@ -65,7 +65,7 @@ class CountWall:
                 yield from self._size(sentence, at, quantity.fact)
         yield from self._quantified(sentence)
 
-    def _state(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[Found]:
+    def _state(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[SentenceDefect]:
         of = (fact.scope.of or "").split(".")
         said = self._said(sentence, at)
         is_denominator = self._is_denominator(sentence, at)
@@ -144,7 +144,7 @@ class CountWall:
         near = sentence.words[at + 1 : at + 4]
         return any(_STATES.get(word) in accepted for word in near)
 
-    def _listed(self, sentence: Sentence, at: int) -> Iterator[Found]:
+    def _listed(self, sentence: Sentence, at: int) -> Iterator[SentenceDefect]:
         """Check a count of listed ideas against the state of each listed idea."""
         quantity = sentence.tokens[at].quantity
         assert quantity is not None
@@ -165,7 +165,7 @@ class CountWall:
                 if not right[state]:
                     yield self._wrong(sentence, at, f"{idea.idea_id} is not {state}")
 
-    def _seeds(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[Found]:
+    def _seeds(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[SentenceDefect]:
         """Check a number of seeds against the seeds of the measurement in the same clause."""
         first, last = sentence.clause(at)
         beside = [
@@ -188,7 +188,7 @@ class CountWall:
             if ran and all(n.value != fact.value for n in ran):
                 yield self._wrong(sentence, at, write(ran[0], ""))
 
-    def _size(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[Found]:
+    def _size(self, sentence: Sentence, at: int, fact: Fact) -> Iterator[SentenceDefect]:
         """Check a data size against the part of the data that the sentence names."""
         own = fact.scope.of or ""
         parts = {f.scope.of or "": f for f in self.sheet.facts if f.kind is FactKind.SIZE}
@@ -202,7 +202,7 @@ class CountWall:
         if bound and bound[0] != own and own in parts:
             yield self._wrong(sentence, at, write(parts[bound[0]], ""))
 
-    def _quantified(self, sentence: Sentence) -> Iterator[Found]:
+    def _quantified(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         """Check "all ideas were scored" and "no trial failed" against the counts."""
         for at, word in enumerate(sentence.words):
             if word not in _ALL | _NONE:
@@ -224,7 +224,7 @@ class CountWall:
 
     def _held(
         self, sentence: Sentence, at: int, place: int, none: bool, unit: str, state: str
-    ) -> Iterator[Found]:
+    ) -> Iterator[SentenceDefect]:
         total_of = {"ideas": "campaign.ideas.proposed", "trials": "campaign.trials.run",
                     "improvements": "campaign.ideas.improved"}  # fmt: skip
         of = "ideas" if unit == "improvements" else unit
@@ -235,11 +235,11 @@ class CountWall:
         wanted = 0.0 if none else total.value
         if counted.value != wanted:
             text = " ".join(token.text for token in sentence.tokens[at : place + 1])
-            yield Found(DefectCode.WRONG_COUNT, text, write(counted, ""))
+            yield SentenceDefect(DefectCode.WRONG_COUNT, text, write(counted, ""))
 
-    def _wrong(self, sentence: Sentence, at: int, fix: str) -> Found:
+    def _wrong(self, sentence: Sentence, at: int, fix: str) -> SentenceDefect:
         ref = sentence.tokens[at].ref
-        return Found(DefectCode.WRONG_COUNT, str(ref.part) if ref else "", fix)
+        return SentenceDefect(DefectCode.WRONG_COUNT, str(ref.part) if ref else "", fix)
 
 
 _KINDS = frozenset({"timeout", "error", "out_of_memory", "bad_predictions", "tampering"})

@@ -28,7 +28,7 @@ def stem(word: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SentenceDefect:
     """A defect without its place in the manuscript."""
 
     code: DefectCode
@@ -37,7 +37,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NamedInSentence:
     """The ideas, the split and the metric that a sentence names."""
 
     ideas: frozenset[str] = frozenset()
@@ -45,7 +45,9 @@ class Wanted:
     metric: str | None = None
 
 
-def nearest(sheet: FactSheet, wanted: Wanted, text: str, value: float | None) -> Fact | None:
+def nearest(
+    sheet: FactSheet, wanted: NamedInSentence, text: str, value: float | None
+) -> Fact | None:
     """Return the fact that a typed number, or a wrong reference, most likely stands for.
 
     A fact with the same printed text comes first, then the one with the nearest value. Facts of the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hpcscientist.papers.walls.finding import Found, words
+from hpcscientist.papers.walls.finding import SentenceDefect, words
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.sentences import Mention, Sentence
 from hpcscientist.records.facts import BASELINE, Fact, FactIdea, FactSheet, Statistic
@@ -55,14 +55,14 @@ class OutcomeWall:
     sheet: FactSheet
     vocabulary: Vocabulary
 
-    def check(self, sentence: Sentence) -> Iterator[Found]:
+    def check(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         """Yield the statements that contradict an idea's outcome."""
         ideas = [m for m in self.vocabulary.ideas(sentence) if m.value != BASELINE]
         yield from self._statuses(sentence, ideas)
         yield from self._superlatives(sentence, ideas)
         yield from self._no_effect(sentence, ideas)
 
-    def _statuses(self, sentence: Sentence, ideas: list[Mention[str]]) -> Iterator[Found]:
+    def _statuses(self, sentence: Sentence, ideas: list[Mention[str]]) -> Iterator[SentenceDefect]:
         for mention in ideas:
             idea = self.sheet.idea_by_id.get(mention.value)
             at = mention.last + 1
@@ -79,17 +79,19 @@ class OutcomeWall:
             if word in _STATUS["failed"] and idea.failure is not None:
                 yield from self._kind(sentence, idea, at)
 
-    def _kind(self, sentence: Sentence, idea: FactIdea, at: int) -> Iterator[Found]:
+    def _kind(self, sentence: Sentence, idea: FactIdea, at: int) -> Iterator[SentenceDefect]:
         near = set(sentence.words[at + 1 : at + 12])
         for kind, said in _KINDS.items():
             if near & said and idea.failure != kind:
                 yield self._otherwise(idea, min(near & said))
 
-    def _otherwise(self, idea: FactIdea, word: str) -> Found:
+    def _otherwise(self, idea: FactIdea, word: str) -> SentenceDefect:
         what = f"{idea.status} ({idea.failure})" if idea.failure else idea.status
-        return Found(DefectCode.CONTRADICTED, word, f"{idea.idea_id} was {what}")
+        return SentenceDefect(DefectCode.CONTRADICTED, word, f"{idea.idea_id} was {what}")
 
-    def _superlatives(self, sentence: Sentence, ideas: list[Mention[str]]) -> Iterator[Found]:
+    def _superlatives(
+        self, sentence: Sentence, ideas: list[Mention[str]]
+    ) -> Iterator[SentenceDefect]:
         for at, written in enumerate(sentence.words):
             pair = tuple(sentence.words[at : at + 2])
             word = "largest" if pair in _MOST | _FIRST else written
@@ -112,7 +114,9 @@ class OutcomeWall:
             right = choose(ranked, key=ranked.__getitem__)
             if ranked[right] != own:
                 said = " ".join(token.text for token in sentence.tokens[at : place + 1])
-                yield Found(DefectCode.CONTRADICTED, said, f"that is {right}, and not {subject}")
+                yield SentenceDefect(
+                    DefectCode.CONTRADICTED, said, f"that is {right}, and not {subject}"
+                )
 
     def _kind_of(self, sentence: Sentence, at: int) -> tuple[str | None, int]:
         """Return whether a superlative ranks a change, a fall or a level, and the noun's place.
@@ -173,7 +177,7 @@ class OutcomeWall:
             if fact.scope.idea is not None
         }
 
-    def _no_effect(self, sentence: Sentence, ideas: list[Mention[str]]) -> Iterator[Found]:
+    def _no_effect(self, sentence: Sentence, ideas: list[Mention[str]]) -> Iterator[SentenceDefect]:
         """Check that "has no effect" is said only of ideas with a finding of maintenance."""
         for at, word in enumerate(sentence.words):
             near = sentence.words[max(0, at - 3) : at]
@@ -188,7 +192,7 @@ class OutcomeWall:
                 if idea is None or mention.is_comparand or idea.verdict is None:
                     continue
                 if idea.verdict is not Verdict.MAINTENANCE:
-                    yield Found(
+                    yield SentenceDefect(
                         DefectCode.CONTRADICTED,
                         f"{near[-1] if near else ''} {word}".strip(),
                         f"{idea.idea_id} came to {idea.verdict}",

@@ -39,7 +39,7 @@ _PREPOSITIONS = words(
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TextReference:
     """A number, citation or figure of a text; `quantity` is None if it does not resolve to one."""
 
     part: Number | Citation | FigureRef
@@ -48,12 +48,12 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SentenceToken:
     """A word, a punctuation mark or (with `ref`) a reference; `start` is its place in the text."""
 
     text: str
     start: int
-    ref: Reference | None = None
+    ref: TextReference | None = None
 
     @property
     def word(self) -> str:
@@ -90,7 +90,7 @@ class Mention(Generic[T]):
 class Sentence:
     """One sentence. `text` has `HOLE` in place of each reference."""
 
-    tokens: list[Token]
+    tokens: list[SentenceToken]
     text: str
     before: Sentence | None = None
     context: str = ""  # the title of the section, or the figure's caption it is in
@@ -141,12 +141,12 @@ class Flat:
     """A paragraph as one text, with `HOLE` for each reference, and the references in order."""
 
     text: str
-    references: tuple[Reference, ...]
+    references: tuple[TextReference, ...]
 
 
 def flatten(line: Line, sheet: FactSheet) -> Flat:
     """Return a paragraph's text, including emphasised words, and its references."""
-    text, references = "", list[Reference]()
+    text, references = "", list[TextReference]()
     for part in walk(line):
         if isinstance(part, Text):
             text += part.text
@@ -154,11 +154,11 @@ def flatten(line: Line, sheet: FactSheet) -> Flat:
         text += HOLE
         if isinstance(part, Number):
             try:
-                references.append(Reference(part, resolve(part.ref, sheet)))
+                references.append(TextReference(part, resolve(part.ref, sheet)))
             except BadFormula as problem:
-                references.append(Reference(part, None, problem))
+                references.append(TextReference(part, None, problem))
         else:
-            references.append(Reference(part))
+            references.append(TextReference(part))
     return Flat(text, tuple(references))
 
 
@@ -168,7 +168,7 @@ def sentences(flat: Flat, context: str = "") -> list[Sentence]:
     found: list[Sentence] = []
     for start, end in _spans(flat.text):
         tokens = [
-            Token(match[0], match.start(), next(references) if match[0] == HOLE else None)
+            SentenceToken(match[0], match.start(), next(references) if match[0] == HOLE else None)
             for match in _TOKEN.finditer(flat.text, start, end)
         ]
         if tokens:

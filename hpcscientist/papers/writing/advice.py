@@ -14,7 +14,7 @@ from hpcscientist.records.facts import FactKind
 ABSTRACT: Final = "abstract"
 
 
-class Wanted(Protocol):
+class WantedSection(Protocol):
     """A section that a venue asks for."""
 
     @property
@@ -34,7 +34,7 @@ class Wanted(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChecklistQuestion:
     """A question of a checklist, with the id that answers use."""
 
     id: str
@@ -53,17 +53,19 @@ class SectionAdvice:
     id: str
     title: str
     advice: str
-    checklist: tuple[Question, ...]
+    checklist: tuple[ChecklistQuestion, ...]
     words: int
     kinds: tuple[FactKind, ...]
     cites: bool = False
 
 
 _EVERYWHERE: Final = (
-    Question("plain", "Is it in plain words, one thought a sentence, without praise?"),
-    Question("evidence", "Does every statement about a result name the fact that it rests on?"),
+    ChecklistQuestion("plain", "Is it in plain words, one thought a sentence, without praise?"),
+    ChecklistQuestion(
+        "evidence", "Does every statement about a result name the fact that it rests on?"
+    ),
 )
-_CITED: Final = Question(
+_CITED: Final = ChecklistQuestion(
     "cited", "Does each sentence with a citation say what the cited sentence says, and no more?"
 )
 _MEASURED: Final = (FactKind.METRIC, FactKind.INTERVAL, FactKind.P_VALUE)
@@ -78,8 +80,8 @@ SECTIONS: Final = (
         "main result with its interval; leave details to later sections.",
         (
             *_EVERYWHERE,
-            Question("problem", "Does it say what the problem is before what was done?"),
-            Question("contributions", "Does it end with what this paper contributes?"),
+            ChecklistQuestion("problem", "Does it say what the problem is before what was done?"),
+            ChecklistQuestion("contributions", "Does it end with what this paper contributes?"),
         ),
         260,
         (*_MEASURED, FactKind.COUNT, FactKind.SIZE),
@@ -95,7 +97,9 @@ SECTIONS: Final = (
         (
             *_EVERYWHERE,
             _CITED,
-            Question("compared", "Does it compare with this work instead of only describing?"),
+            ChecklistQuestion(
+                "compared", "Does it compare with this work instead of only describing?"
+            ),
         ),
         260,
         (FactKind.PUBLISHED,),
@@ -109,8 +113,8 @@ SECTIONS: Final = (
         "that the method needs. Nothing new belongs here.",
         (
             *_EVERYWHERE,
-            Question("task", "Are inputs, outputs and the metric that decides defined?"),
-            Question("reference", "Is it said what the reference is and does?"),
+            ChecklistQuestion("task", "Are inputs, outputs and the metric that decides defined?"),
+            ChecklistQuestion("reference", "Is it said what the reference is and does?"),
         ),
         200,
         (FactKind.SIZE, FactKind.SETTING, FactKind.PUBLISHED, FactKind.HYPERPARAMETER),
@@ -124,8 +128,8 @@ SECTIONS: Final = (
         "and why it should help. Name the settings by their facts. No results.",
         (
             *_EVERYWHERE,
-            Question("exact", "Could somebody carry it out from this text alone?"),
-            Question("kept", "Is it said what stays as in the reference?"),
+            ChecklistQuestion("exact", "Could somebody carry it out from this text alone?"),
+            ChecklistQuestion("kept", "Is it said what stays as in the reference?"),
         ),
         240,
         (FactKind.HYPERPARAMETER, FactKind.SETTING),
@@ -140,9 +144,13 @@ SECTIONS: Final = (
         "split, and who wrote and ran it.",
         (
             *_EVERYWHERE,
-            Question("splits", "Is it clear what was measured on which split?"),
-            Question("seeds", "Is it said how many seeds were run, and what is compared by pairs?"),
-            Question("tried", "Is it told how many ideas were tried, and how that is corrected?"),
+            ChecklistQuestion("splits", "Is it clear what was measured on which split?"),
+            ChecklistQuestion(
+                "seeds", "Is it said how many seeds were run, and what is compared by pairs?"
+            ),
+            ChecklistQuestion(
+                "tried", "Is it told how many ideas were tried, and how that is corrected?"
+            ),
         ),
         240,
         (FactKind.SIZE, FactKind.SETTING, FactKind.COUNT, FactKind.COST),
@@ -157,9 +165,9 @@ SECTIONS: Final = (
         "here as well.",
         (
             *_EVERYWHERE,
-            Question("interval", "Does every effect have its interval or its p-value?"),
-            Question("split", "Does every number say on which split it was measured?"),
-            Question("figures", "Is every figure of this section explained in the text?"),
+            ChecklistQuestion("interval", "Does every effect have its interval or its p-value?"),
+            ChecklistQuestion("split", "Does every number say on which split it was measured?"),
+            ChecklistQuestion("figures", "Is every figure of this section explained in the text?"),
         ),
         320,
         (*_MEASURED, FactKind.RATIO, FactKind.COUNT, FactKind.PUBLISHED),
@@ -172,8 +180,8 @@ SECTIONS: Final = (
         "why, how noisy the reference is, what the statistics assume. Honest and concrete.",
         (
             *_EVERYWHERE,
-            Question("failed", "Are failed runs and the number of ideas tried told?"),
-            Question("reach", "Is it said for what nothing follows from these results?"),
+            ChecklistQuestion("failed", "Are failed runs and the number of ideas tried told?"),
+            ChecklistQuestion("reach", "Is it said for what nothing follows from these results?"),
         ),
         200,
         (FactKind.COUNT, FactKind.SIZE, FactKind.COST, FactKind.METRIC, FactKind.RATIO),
@@ -185,7 +193,9 @@ SECTIONS: Final = (
         "What is known now that was not known before, in a few sentences, and the next question.",
         (
             *_EVERYWHERE,
-            Question("new", "Does it claim nothing that the results section does not show?"),
+            ChecklistQuestion(
+                "new", "Does it claim nothing that the results section does not show?"
+            ),
         ),
         120,
         (*_MEASURED, FactKind.COUNT),
@@ -218,8 +228,8 @@ ABSTRACT_ADVICE: Final = SectionAdvice(
     "limits it. No citation and no figure.",
     (
         *_EVERYWHERE,
-        Question("alone", "Can it be understood alone?"),
-        Question("same", "Does it say nothing that the paper does not show?"),
+        ChecklistQuestion("alone", "Can it be understood alone?"),
+        ChecklistQuestion("same", "Does it say nothing that the paper does not show?"),
     ),
     170,
     (*_MEASURED, FactKind.COUNT, FactKind.SIZE),
@@ -241,7 +251,7 @@ _UNKNOWN: Final = 20  # first number for sections that only a user's venue has
 _WORDS_A_PAGE: Final = 420
 
 
-def advice_on(sections: Sequence[Wanted], pages: int) -> tuple[SectionAdvice, ...]:
+def advice_on(sections: Sequence[WantedSection], pages: int) -> tuple[SectionAdvice, ...]:
     """Return the advice on a venue's sections, in order; `pages` limits their words, 0 does not.
 
     The venue's own advice on a section precedes that of this module.

@@ -39,7 +39,7 @@ _CONCEPTS = TypeAdapter(tuple[ConceptRecord, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class PaperBrief:
     """What one paper is about. `subject` names its folder and model calls; `number` is its seed.
 
     `fields` are named texts about it, the most important first. `query` is the first search for
@@ -61,7 +61,7 @@ class Brief:
         return not self.scope.ideas
 
 
-def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> Brief:
+def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> PaperBrief:
     """Return the brief on one idea. Raises UsageError, RunDirectoryError, IdeaDamaged."""
     known = sheet.idea_by_id.get(idea_id)
     folder = paths.idea(idea_id)
@@ -72,7 +72,7 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
     found = tuple(citation.paper_id for citation in novelty.evidence) if novelty else ()
     concepts = _concepts(paths, idea_id)
     proposal = idea.proposal
-    return Brief(
+    return PaperBrief(
         subject=idea_id,
         number=idea.number,
         scope=PaperScope(campaign_id=sheet.campaign_id, ideas=(idea_id,)),
@@ -84,10 +84,10 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
     )
 
 
-def of_campaign(paths: RunPaths, recipe: Recipe, sheet: FactSheet) -> Brief:
+def of_campaign(paths: RunPaths, recipe: Recipe, sheet: FactSheet) -> PaperBrief:
     """Return the brief on all ideas, in order of their numbers. Raises IdeaDamaged."""
     fields = [(idea.idea_id, _in_brief(paths, idea)) for idea in sheet.ideas]
-    return Brief(
+    return PaperBrief(
         subject=CAMPAIGN_ID,
         number=0,
         scope=PaperScope(campaign_id=sheet.campaign_id),
@@ -120,7 +120,7 @@ def _no_such_idea(sheet: FactSheet, idea_id: str) -> UsageError:
     return UsageError(f"--idea {idea_id}: there is no such idea; those scored: {ids or 'none'}")
 
 
-def brief_of(paths: RunPaths, recipe: Recipe, sheet: FactSheet, subject: str) -> Brief:
+def brief_of(paths: RunPaths, recipe: Recipe, sheet: FactSheet, subject: str) -> PaperBrief:
     """Return the brief of the paper on a subject. Raises as `of_idea` does."""
     if subject == CAMPAIGN_ID:
         return of_campaign(paths, recipe, sheet)

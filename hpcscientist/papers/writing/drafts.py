@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.papers.writing.advice import ABSTRACT, SectionAdvice
-from hpcscientist.papers.writing.evidence import Evidence
+from hpcscientist.papers.writing.evidence import FoundPapers
 from hpcscientist.records.facts import Fact
 from hpcscientist.records.manuscript import (
     Block,
@@ -64,7 +64,7 @@ class FigureOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class SectionDraft:
     """One section. `refused` are the defects of texts that could not be parsed into blocks."""
 
     advice: SectionAdvice
@@ -89,9 +89,9 @@ class Draft:
 def read(
     advice: SectionAdvice,
     reply: SectionReply,
-    evidence: Evidence,
+    evidence: FoundPapers,
     figures: Mapping[str, FigureOffer],
-) -> Draft:
+) -> SectionDraft:
     """Parse a reply into a draft. Texts that are not restricted text become its defects."""
     blocks, supports, refused = list[Block](), list[Support](), list[Defect]()
     for text in reply.paragraphs:
@@ -114,12 +114,12 @@ def read(
             refused.append(_defect(error, f"figure:{caption.figure}", 1))
             continue
         captions.append(FigureUse(id=caption.figure, caption=line))
-    return Draft(
+    return SectionDraft(
         advice, tuple(blocks), tuple(dict.fromkeys(supports)), tuple(captions), tuple(refused)
     )
 
 
-def too_long(draft: Draft) -> tuple[Defect, ...]:
+def too_long(draft: SectionDraft) -> tuple[Defect, ...]:
     """Return a defect if a section is much longer than it should be."""
     words, most = draft.words(), draft.advice.words
     if words <= _SLACK * most:
@@ -130,7 +130,10 @@ def too_long(draft: Draft) -> tuple[Defect, ...]:
 
 
 def assembled(
-    title: str, drafts: Iterable[Draft], figures: Mapping[str, FigureOffer], scope: PaperScope
+    title: str,
+    drafts: Iterable[SectionDraft],
+    figures: Mapping[str, FigureOffer],
+    scope: PaperScope,
 ) -> Manuscript:
     """Return the manuscript of all drafts, including the abstract, in order.
 
@@ -163,13 +166,13 @@ def assembled(
     )
 
 
-def own(defects: Iterable[Defect], draft: Draft) -> tuple[Defect, ...]:
+def own(defects: Iterable[Defect], draft: SectionDraft) -> tuple[Defect, ...]:
     """Return the defects that belong to a section or to its captions."""
     places = {draft.advice.id, *(f"figure:{use.id}" for use in draft.captions)}
     return tuple(defect for defect in defects if defect.place.section in places)
 
 
-def struck(draft: Draft, defects: Sequence[Defect]) -> Draft:
+def struck(draft: SectionDraft, defects: Sequence[Defect]) -> SectionDraft:
     """Return a section without the sentences and captions that have these defects.
 
     Texts that could not be parsed are dropped, too. If no sentence of a paragraph contains what was
@@ -191,12 +194,12 @@ def struck(draft: Draft, defects: Sequence[Defect]) -> Draft:
     return _again(draft, tuple(blocks), captions)
 
 
-def shortened(draft: Draft) -> Draft:
+def shortened(draft: SectionDraft) -> SectionDraft:
     """Return a section without its last paragraph."""
     return _again(draft, draft.blocks[:-1], draft.captions)
 
 
-def listed(advice: SectionAdvice, facts: Sequence[Fact]) -> Draft:
+def listed(advice: SectionAdvice, facts: Sequence[Fact]) -> SectionDraft:
     """Return a section that only lists its facts."""
     items = list[Line]()
     for fact in facts[:_LISTED]:
@@ -206,13 +209,13 @@ def listed(advice: SectionAdvice, facts: Sequence[Fact]) -> Draft:
             continue
     said = f"{_NOTHING} {_INSTEAD}" if items else _NOTHING
     first = Paragraph(parts=(Text(text=said),))
-    return Draft(advice, (first, ItemList(items=tuple(items))) if items else (first,))
+    return SectionDraft(advice, (first, ItemList(items=tuple(items))) if items else (first,))
 
 
-def added(draft: Draft, text: str) -> Draft:
+def added(draft: SectionDraft, text: str) -> SectionDraft:
     """Return a section with a text added at its end."""
     blocks = (*draft.blocks, *parse_blocks(text))
-    return Draft(draft.advice, blocks, draft.supports, draft.captions)
+    return SectionDraft(draft.advice, blocks, draft.supports, draft.captions)
 
 
 def sentences(line: Line) -> tuple[Line, ...]:
@@ -249,7 +252,7 @@ def _is_closed(parts: Sequence[Inline]) -> bool:
     return isinstance(last, Text) and last.text.rstrip().endswith((".", "!", "?"))
 
 
-def _resolved(block: Block, evidence: Evidence) -> tuple[Block, tuple[Support, ...]]:
+def _resolved(block: Block, evidence: FoundPapers) -> tuple[Block, tuple[Support, ...]]:
     supports = list[Support]()
 
     def of(line: Line) -> Line:
@@ -284,10 +287,12 @@ def _without(block: Block, found: Sequence[str]) -> Block | None:
     return Paragraph(parts=kept[0]) if isinstance(block, Paragraph) else ItemList(items=tuple(kept))
 
 
-def _again(draft: Draft, blocks: tuple[Block, ...], captions: tuple[FigureUse, ...]) -> Draft:
+def _again(
+    draft: SectionDraft, blocks: tuple[Block, ...], captions: tuple[FigureUse, ...]
+) -> SectionDraft:
     there = {said(sentence) for line in _lines(blocks) for sentence in sentences(line)}
     supports = tuple(support for support in draft.supports if support.sentence in there)
-    return Draft(draft.advice, blocks, supports, captions)
+    return SectionDraft(draft.advice, blocks, supports, captions)
 
 
 def _lines(blocks: Iterable[Block]) -> Iterator[Line]:

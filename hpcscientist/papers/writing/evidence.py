@@ -52,7 +52,7 @@ class Offered:
 
 
 @dataclass(slots=True)
-class Evidence:
+class FoundPapers:
     """The papers found for a manuscript, by key, in order of discovery."""
 
     library: Library | None

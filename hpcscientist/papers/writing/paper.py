@@ -15,10 +15,10 @@ from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.roles import Roles
-from hpcscientist.papers.writing.advice import Wanted, advice_on
+from hpcscientist.papers.writing.advice import WantedSection, advice_on
 from hpcscientist.papers.writing.brief import brief_of
 from hpcscientist.papers.writing.drafts import FigureOffer
-from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
+from hpcscientist.papers.writing.writer import Build, Check, Writer, WrittenManuscript
 from hpcscientist.ports import Library
 from hpcscientist.recipe.checks.files import PAPERS_PLAYBOOK
 from hpcscientist.recipe.load import Recipe
@@ -30,7 +30,7 @@ _ROLES: Final = ("writing", "review")
 
 
 @dataclass(slots=True)
-class Tally:
+class WritingCosts:
     """The cost of writing a paper: replies, replies that fixed an earlier one, tokens."""
 
     replies: int = 0
@@ -49,7 +49,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class PaperCampaign:
     """The campaign that papers are written about; it is not changed.
 
     `library` is the campaign's literature library, offline; None if it had none.
@@ -63,15 +63,15 @@ class Campaign:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PaperLayout:
     """What a paper has to contain: its sections, its page limit (0 for none), possible figures."""
 
-    sections: Sequence[Wanted]
+    sections: Sequence[WantedSection]
     pages: int = 0
     figures: Sequence[FigureOffer] = ()
 
 
-def open_writers(campaign: Campaign, settings: Settings, spec: str = "") -> Roles:
+def open_writers(campaign: PaperCampaign, settings: Settings, spec: str = "") -> Roles:
     """Open the models that write and judge papers: those of `spec`, else the campaign's own.
 
     The spec `playbook` means the recipe's recorded replies for papers. Raises ModelSpecError, and
@@ -90,19 +90,19 @@ def open_writers(campaign: Campaign, settings: Settings, spec: str = "") -> Role
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class PaperWriters:
     """A campaign with the models that write its papers; `folder` holds one folder per paper."""
 
-    campaign: Campaign
+    campaign: PaperCampaign
     roles: Roles
     folder: PaperPaths
     settings: Settings
     tell: Callable[[str], None] = lambda _: None
-    tally: Tally = field(default_factory=Tally)
+    tally: WritingCosts = field(default_factory=WritingCosts)
 
     async def write(
-        self, subject: str, layout: Layout, check: Check, build: Build | None = None
-    ) -> Written:
+        self, subject: str, layout: PaperLayout, check: Check, build: Build | None = None
+    ) -> WrittenManuscript:
         """Write the paper on a subject: an idea's id, or the campaign's.
 
         Recorded replies are reused. Raises UsageError for an unknown idea, EndpointError,

@@ -24,7 +24,7 @@ from hpcscientist.models.prompting.fitting import (
 )
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
 from hpcscientist.papers.writing import brief, drafts
 from hpcscientist.papers.writing.advice import (
     ABSTRACT_ADVICE,
@@ -32,9 +32,9 @@ from hpcscientist.papers.writing.advice import (
     IDEA_ADVICE,
     SectionAdvice,
 )
-from hpcscientist.papers.writing.brief import Brief
-from hpcscientist.papers.writing.drafts import WHOLE, Draft, FigureOffer
-from hpcscientist.papers.writing.evidence import Evidence, Offered
+from hpcscientist.papers.writing.brief import PaperBrief
+from hpcscientist.papers.writing.drafts import WHOLE, FigureOffer, SectionDraft
+from hpcscientist.papers.writing.evidence import FoundPapers, Offered
 from hpcscientist.ports import Library
 from hpcscientist.records.facts import Fact, FactSheet
 from hpcscientist.records.manuscript import (
@@ -77,7 +77,7 @@ _TOLD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenManuscript:
     """A finished manuscript and its remaining `defects`.
 
     `sent_back` counts the replies that were returned with defects. `struck` are the sections that
@@ -100,7 +100,7 @@ class Writer:
 
     client: RoleClient
     judge: RoleClient
-    brief: Brief
+    brief: PaperBrief
     sheet: FactSheet
     library: Library | None
     sections: tuple[SectionAdvice, ...]
@@ -109,20 +109,20 @@ class Writer:
     settings: PapersSettings = field(default_factory=PapersSettings)
     build: Build | None = None
     tell: Callable[[str], None] = lambda _: None
-    evidence: Evidence = field(init=False)
+    evidence: FoundPapers = field(init=False)
     _title: str = field(init=False, default="")
     _points: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _assigned: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
-    _drafts: dict[str, Draft] = field(init=False, default_factory=dict)
+    _drafts: dict[str, SectionDraft] = field(init=False, default_factory=dict)
     _sent_back: int = field(init=False, default=0)
     _struck: list[str] = field(init=False, default_factory=list)
     _known: dict[Manuscript, tuple[Defect, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Start without evidence."""
-        self.evidence = Evidence(self.library)
+        self.evidence = FoundPapers(self.library)
 
-    async def write(self) -> Written:
+    async def write(self) -> WrittenManuscript:
         """Write the paper.
 
         Raises ReplyError and PlaybookExhausted if there is no outline, EndpointError, and what
@@ -254,8 +254,8 @@ class Writer:
         stage: str,
         before: int,
         prompt: Prompt,
-        standing: Draft | None = None,
-    ) -> Draft:
+        standing: SectionDraft | None = None,
+    ) -> SectionDraft:
         """Ask for a section until it has no defects of its own.
 
         `before` offsets the ordinals of the calls. If defects remain, return the `standing` draft;
@@ -288,9 +288,9 @@ class Writer:
             prompt = asked.answered((text, GONE), said)
         if standing is not None:
             return standing
-        return self._cleaned(best or Draft(advice))
+        return self._cleaned(best or SectionDraft(advice))
 
-    async def _unmet(self, draft: Draft) -> tuple[str, ...]:
+    async def _unmet(self, draft: SectionDraft) -> tuple[str, ...]:
         """Return the unmet questions of a section's checklist, each with the judge's remark."""
         advice = draft.advice
         questions = {question.id: question.text for question in advice.checklist}
@@ -351,7 +351,7 @@ class Writer:
         for draft in self._order():
             await self._refined(draft.advice, 50, remarks.get(draft.advice.id, ()))
 
-    async def _settled(self) -> Written:
+    async def _settled(self) -> WrittenManuscript:
         """Have the defects of the whole paper and of its document fixed or removed."""
         found: Sequence[Defect] = ()
         for number in range(self.settings.fixes + 1):
@@ -370,7 +370,7 @@ class Writer:
             found = self._with_what_must_be_told(self._checked(self._manuscript()))
         manuscript = self._manuscript()
         struck = tuple(dict.fromkeys(self._struck))
-        return Written(manuscript, tuple(found), self._sent_back, struck)
+        return WrittenManuscript(manuscript, tuple(found), self._sent_back, struck)
 
     def _with_what_must_be_told(self, found: Sequence[Defect]) -> Sequence[Defect]:
         """Add the required statements if that reduces the defects; return the remaining defects."""
@@ -417,7 +417,7 @@ class Writer:
             return longest.advice.id
         return ""
 
-    def _cleaned(self, draft: Draft, others: Sequence[Defect] = ()) -> Draft:
+    def _cleaned(self, draft: SectionDraft, others: Sequence[Defect] = ()) -> SectionDraft:
         """Return a section without its defects; if nothing is left, it lists its facts.
 
         `others` are the defects of the whole manuscript.
@@ -438,7 +438,7 @@ class Writer:
         only = drafts.listed(draft.advice, self._facts(draft.advice))
         return drafts.struck(only, self._own(only))
 
-    def _own(self, draft: Draft) -> tuple[Defect, ...]:
+    def _own(self, draft: SectionDraft) -> tuple[Defect, ...]:
         """Return the defects that a section has on its own, without the other sections."""
         alone = drafts.assembled(self._title, (draft,), self._offers, self.brief.scope)
         found = (d for d in drafts.own(self._checked(alone), draft) if d.code not in WHOLE)
@@ -480,7 +480,7 @@ class Writer:
     def _facts(self, advice: SectionAdvice) -> tuple[Fact, ...]:
         return brief.facts_for(advice, self.sheet, self.brief.scope.ideas)
 
-    def _named(self, draft: Draft) -> tuple[Fact, ...]:
+    def _named(self, draft: SectionDraft) -> tuple[Fact, ...]:
         """Return the facts that a section uses."""
         ids = {name for line in draft.lines() for name in _ids(line)}
         return tuple(fact for fact in self.sheet.facts if fact.id in ids)
@@ -491,18 +491,18 @@ class Writer:
             self._known[manuscript] = tuple(self.check(manuscript))
         return self._known[manuscript]
 
-    def _order(self) -> tuple[Draft, ...]:
+    def _order(self) -> tuple[SectionDraft, ...]:
         return tuple(self._drafts.values())
 
     def _manuscript(self) -> Manuscript:
         return drafts.assembled(self._title, self._order(), self._offers, self.brief.scope)
 
-    def _text(self, draft: Draft) -> str:
+    def _text(self, draft: SectionDraft) -> str:
         """Return a section's text as the writer is shown it."""
         return self.evidence.as_cited(draft.text(), draft.supports)
 
-    def _call(self, stage: str, ordinal: int, again: int = 0) -> Call:
-        return Call(self.brief.subject, self.brief.number, stage, ordinal, again=again)
+    def _call(self, stage: str, ordinal: int, again: int = 0) -> CallPurpose:
+        return CallPurpose(self.brief.subject, self.brief.number, stage, ordinal, again=again)
 
     def _say(self, text: str) -> None:
         self.tell(f"{self.brief.subject}: {text}")

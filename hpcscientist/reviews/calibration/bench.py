@@ -20,7 +20,7 @@ from hpcscientist.reviews.calibrated import Calibration, LogisticMap
 from hpcscientist.reviews.calibration import labelled, measures
 from hpcscientist.reviews.calibration.labelled import LabelledPaper, LabelledSet
 from hpcscientist.reviews.page import measure
-from hpcscientist.reviews.review import NotReviewed, Wanted, review_all
+from hpcscientist.reviews.review import NotReviewed, ReviewOptions, review_all
 
 # Fits the map from scores to the probability of acceptance, and the threshold, on one half.
 
@@ -99,7 +99,7 @@ class _Known:
         return calibrated.values(self.review)
 
 
-def calibrate(of: LabelledSet, wanted: Wanted, tell: Tell) -> Report:
+def calibrate(of: LabelledSet, wanted: ReviewOptions, tell: Tell) -> Report:
     """Review all papers of a set, calibrate, and write the calibration beside the reviews.
 
     Resumes an interrupted run. Raises UsageError, ModelError, OSError.
@@ -119,7 +119,7 @@ def calibrate(of: LabelledSet, wanted: Wanted, tell: Tell) -> Report:
 def _report(
     of: LabelledSet,
     known: Mapping[str, _Known],
-    wanted: Wanted,
+    wanted: ReviewOptions,
     tell: Tell,
     lost: Sequence[str],
 ) -> Report:
@@ -216,7 +216,7 @@ def _by_kind(known: Sequence[_Known], overall: str) -> dict[str, Measure]:
     return found
 
 
-def _deviations(known: Sequence[_Known], wanted: Wanted) -> dict[str, Measure]:
+def _deviations(known: Sequence[_Known], wanted: ReviewOptions) -> dict[str, Measure]:
     overall = wanted.form.overall
     marks = [[m.marks[overall] for m in one.review.members] for one in known]
     sampled = measures.run_deviation([[float(m.sampled) for m in of] for of in marks])

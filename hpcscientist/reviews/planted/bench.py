@@ -26,7 +26,7 @@ from hpcscientist.files.atomic import write_json
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import of_template
-from hpcscientist.models.role_client import UNANSWERED, Call
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.reviews import Measure
 from hpcscientist.reviews import paper
@@ -34,8 +34,8 @@ from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.page import measure as shown
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.planted.errors import PLANTERS, Planted, plant
-from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
-from hpcscientist.reviews.review import Wanted, held, key_of
+from hpcscientist.reviews.reading import Ask, PaperReader, Shown, Subject
+from hpcscientist.reviews.review import ReviewOptions, held, key_of
 
 # Checks of a paper's text that need no model: contradictions and citations without a source.
 
@@ -134,7 +134,7 @@ class PlantedReport(Record):
     lost: tuple[str, ...] = ()
 
 
-def measure(places: Sequence[Path], wanted: Wanted, limit: int = 0) -> PlantedReport:
+def measure(places: Sequence[Path], wanted: ReviewOptions, limit: int = 0) -> PlantedReport:
     """Plant errors in papers and measure which a model finds; resume an interrupted run.
 
     Without papers, use this package's. Raises UsageError, ModelError, OSError.
@@ -164,7 +164,7 @@ class _Alarm:
 
 
 async def _asked(
-    planted: Sequence[Planted], wanted: Wanted
+    planted: Sequence[Planted], wanted: ReviewOptions
 ) -> tuple[list[Outcome], tuple[str, ...], list[str]]:
     roles = open_judge(wanted.settings, wanted.model, ())
     told = "\0".join([roles.name, str(wanted.temperature), str(wanted.settings.seed)])
@@ -180,8 +180,8 @@ async def _asked(
                 subject = Subject("planted", 0)
                 of = PaperText("planted", "", paper.of_text("planted", text).sections, "")
                 record = paths.root / f"reading-{ordinal}.json"
-                shown_as = await Reader(at.client, subject, record, ordinal).shown(of, _ask)
-                call = Call(subject.name, subject.number, "errors", ordinal)
+                shown_as = await PaperReader(at.client, subject, record, ordinal).shown(of, _ask)
+                call = CallPurpose(subject.name, subject.number, "errors", ordinal)
                 try:
                     reply = await at.client.ask(call, ErrorsReply, _ask(shown_as)[1])
                 except UNANSWERED:

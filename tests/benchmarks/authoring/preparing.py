@@ -20,7 +20,7 @@ from hpcscientist.config.settings import (
 )
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.files import vault
-from hpcscientist.files.lock import Held, Lock
+from hpcscientist.files.lock import FolderLocked, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
@@ -191,7 +191,7 @@ def held(prepared: Prepared) -> Iterator[tuple[CampaignConfig, Recipe, Lock]]:
         config = frozen.read(paths)
     try:
         lock = Lock(paths.lock)
-    except Held as holder:
+    except FolderLocked as holder:
         raise UsageError(
             f"{paths.root}: {holder} runs a bench in it; wait for that, or give another --dir"
         ) from holder

@@ -16,7 +16,7 @@ from benchmarks.authoring.outcomes import MODES, Fixed, Mode, Written
 from benchmarks.authoring.proposals import Proposals
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.campaign.proposals.idea_file import proposed
-from hpcscientist.campaign.pursuit.attempt_store import AttemptStore, Tried
+from hpcscientist.campaign.pursuit.attempt_store import AttemptStore, AttemptTrial
 from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.ports import Tell
@@ -96,7 +96,7 @@ class Bench:
             fixing = [group.create_task(self._fix(mode, idea, first)) for mode in MODES]
         return Written(idea.number, title, "failed", tuple(task.result() for task in fixing))
 
-    async def _fix(self, mode: Mode, idea: Idea, first: Tried) -> Fixed:
+    async def _fix(self, mode: Mode, idea: Idea, first: AttemptTrial) -> Fixed:
         """Debug an idea in one mode until its pilot is scored, or no repair is left."""
         own = idea.model_copy(update={"idea_id": f"{mode}-{idea.number:04d}"})
         tried, seen = first, [first.attempt.code_hash]
@@ -137,13 +137,15 @@ class Bench:
             unchanged=tried.scored and tried.report.predictions_hash == self._reference,
         )
 
-    async def _pilot(self, idea: Idea, number: int, draft: Draft, kind: AttemptKind) -> Tried:
+    async def _pilot(
+        self, idea: Idea, number: int, draft: Draft, kind: AttemptKind
+    ) -> AttemptTrial:
         self.attempt_store.journal.record(proposed(idea, ""))
         attempt = self.attempt_store.keep(idea.idea_id, number, draft, number - 1, kind)
         tokens = self.attempt_store.state.tokens.get(idea.idea_id, 0)
         (report,) = await self.trials.run([self.attempt_store.specs.pilot(idea, attempt, tokens)])
         _check_machine(report, idea.idea_id)
-        return Tried(attempt, draft, report)
+        return AttemptTrial(attempt, draft, report)
 
 
 def _check_machine(report: TrialReport, what: str) -> None:
@@ -155,7 +157,7 @@ def _check_machine(report: TrialReport, what: str) -> None:
         )
 
 
-def _said(tried: Tried, when: str) -> str:
+def _said(tried: AttemptTrial, when: str) -> str:
     outcome = tried.outcome
     if isinstance(outcome, Scored):
         return f"runs {when}"

@@ -11,7 +11,7 @@ from benchmarks.authoring.proposals import Proposals
 from benchmarks.authoring.trying import Bench, Spent
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.campaign.dispatcher import Dispatcher
-from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.trial_runner import TrialRunner
@@ -75,7 +75,7 @@ def wire(
     specs = SpecFactory(config=config, recipe=recipe, paths=paths)
     bench = Bench(
         attempt_store=AttemptStore(
-            paths, journal, state, specs, Integrity.of(paths, journal, state, config)
+            paths, journal, state, specs, FileIntegrity.of(paths, journal, state, config)
         ),
         trials=trials,
         proposals=_proposals(prepared, model, roles, recipe, tell),

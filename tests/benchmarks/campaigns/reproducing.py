@@ -26,7 +26,7 @@ from hpcscientist.judgement.summary import read_rows
 from hpcscientist.ports import Tell
 from hpcscientist.records.findings import Holding, Reproduction
 from hpcscientist.reproduction import rerun
-from hpcscientist.reproduction.environment import Wanted
+from hpcscientist.reproduction.environment import RerunOptions
 from hpcscientist.reproduction.reproduce import reproduce
 
 _HOLDS = (Holding.BITS, Holding.FIGURES)
@@ -46,7 +46,7 @@ def measure(options: Options, tell: Tell) -> Verdicts:
     Raises what `reproduce` raises, and UsageError where verdicts of other campaigns lie there; the
     same command goes on.
     """
-    wanted = Wanted("", "", SlurmOverrides(), "", Path.cwd(), options.settings)
+    wanted = RerunOptions("", "", SlurmOverrides(), "", Path.cwd(), options.settings)
     todo = [
         (paths, [row.idea_id for row in read_rows(paths).rows if row.confirmed is True])
         for paths in options.folders.values()
@@ -73,7 +73,7 @@ def measure(options: Options, tell: Tell) -> Verdicts:
     return Verdicts(tuple(again), tuple(tampered))
 
 
-def _again(paths: RunPaths, idea_id: str, place: Path, wanted: Wanted) -> Reproduction:
+def _again(paths: RunPaths, idea_id: str, place: Path, wanted: RerunOptions) -> Reproduction:
     """Reproduce a claim in `place`/`idea_id`, or read what came of it before."""
     verdict, out = place / f"{idea_id}.json", place / idea_id
     # A command that was stopped in between has left the second alone.

@@ -20,12 +20,17 @@ from hpcscientist.ports import Tell
 from hpcscientist.records.findings import Holding, Reproduction
 from hpcscientist.reproduction import claim_integrity, rerun
 from hpcscientist.reproduction.claim_integrity import examine
-from hpcscientist.reproduction.environment import Wanted
+from hpcscientist.reproduction.environment import RerunOptions
 from hpcscientist.reproduction.reproduce import reproduce
 
 
 def tampered(
-    paths: RunPaths, idea_id: str, kinds: Sequence[str], place: Path, wanted: Wanted, tell: Tell
+    paths: RunPaths,
+    idea_id: str,
+    kinds: Sequence[str],
+    place: Path,
+    wanted: RerunOptions,
+    tell: Tell,
 ) -> Tampered:
     """Tamper with a claim in a copy and reproduce it there, or read what came of it before.
 
@@ -48,7 +53,12 @@ def tampered(
 
 
 def _try(
-    paths: RunPaths, idea_id: str, kinds: Sequence[str], place: Path, wanted: Wanted, tell: Tell
+    paths: RunPaths,
+    idea_id: str,
+    kinds: Sequence[str],
+    place: Path,
+    wanted: RerunOptions,
+    tell: Tell,
 ) -> Tampered:
     campaign_id = frozen.read(paths).campaign_id
     passed_over: list[str] = []
@@ -95,7 +105,7 @@ def _spoil(paths: RunPaths, idea_id: str, kind: str, done: RunPaths) -> tuple[st
     partial = done.root.with_name("partial")
     _remove(partial)
     copied = copy_campaign(paths, partial)
-    whole = examine(claim_integrity.read(copied, idea_id))
+    whole = examine(claim_integrity.read_recorded(copied, idea_id))
     if whole.problems or whole.claim is None:
         return tuple(f"before anything was changed: {text}" for text in whole.problems)
     try:

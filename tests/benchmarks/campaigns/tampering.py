@@ -19,7 +19,7 @@ from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.state import fold
-from hpcscientist.history.upcasting import Chain
+from hpcscientist.history.upcasting import SignatureChain
 from hpcscientist.recipe.load import load
 from hpcscientist.records.findings import Claim
 from hpcscientist.records.trial import Direction, MetricSpec, Scored, Split, TrialReport, TrialSpec
@@ -119,7 +119,7 @@ def change_journal(paths: RunPaths, trial_id: str, change: Change) -> None:
 
 def reseal(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Write a journal's lines with the seals that only the campaign's key makes."""
-    chain, sealed = Chain(), list[bytes]()
+    chain, sealed = SignatureChain(), list[bytes]()
     for line in lines:
         if not sealed and line["event"].get("type") == "campaign_started":
             chain.begin(line["event"]["campaign_id"])

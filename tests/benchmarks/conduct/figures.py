@@ -23,7 +23,7 @@ from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.history.upcasting import Chain, Line, group, text_of
+from hpcscientist.history.upcasting import JournalLine, SignatureChain, group, text_of
 from hpcscientist.ports import Tell
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of
@@ -108,10 +108,10 @@ def _history(ended: int, opened: Iterable[int]) -> Iterable[Event]:
 
 
 def _write(path: Path, events: Iterable[Event]) -> None:
-    seals = Chain()
+    seals = SignatureChain()
     with path.open("wb") as file:
         for number, event in enumerate(events, 1):
-            line = Line(n=number, t=float(number), event=event)
+            line = JournalLine(n=number, t=float(number), event=event)
             file.write(group([text_of(line)], seals))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
+from hpcscientist.conduct.rules import ConfirmationRules, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies
 from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.config.extent import Extent
@@ -46,7 +46,7 @@ def rules_of(ideas: int, in_flight: int) -> Rules:
         published=None,
         judging=Judging(hopeless=0.5, piloted=True, catches_nothing_done=False),
         proposing=Proposing(),
-        confirmation=Confirmation(enabled=True, early=False),
+        confirmation=ConfirmationRules(enabled=True, early=False),
         strategies=Strategies(
             kind=LinearSearch(),
             settings=Settings.model_validate(

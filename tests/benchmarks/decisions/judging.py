@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from benchmarks.decisions.world import Campaign, Split
 from hpcscientist.feedback import confirmation
-from hpcscientist.feedback.decision import Known, Rule, findings
+from hpcscientist.feedback.decision import KnownOfIdeas, Rule, findings
 from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -46,7 +46,7 @@ def search(
     `factors` and `planned` as of `findings`: where ideas were looked at repeatedly.
     """
     rule = Rule(q, decision="point") if name == "point" else Rule(q, control=name)
-    return findings(split.baseline, split.ideas, METRIC, rule, Known(factors or {}, planned))
+    return findings(split.baseline, split.ideas, METRIC, rule, KnownOfIdeas(factors or {}, planned))
 
 
 def claims(campaign: Campaign, found: Mapping[str, Finding], q: float) -> list[Claim]:

@@ -20,7 +20,7 @@ from typing import Final
 from benchmarks.library import sides
 from benchmarks.library.abstracts import questions, write_abstracts
 from benchmarks.library.pdfs import write_pdfs
-from hpcscientist.bench.figure import Call, Figure, Measured, measure
+from hpcscientist.bench.figure import Figure, RunCosts, TimedCall, measure
 from hpcscientist.ports import Tell
 
 PDF_TARGET: Final = 0.8  # of the rate of bare text extraction
@@ -69,14 +69,14 @@ def _pdfs(options: Options, place: Path, tell: Tell) -> list[Figure]:
     folder = place / "pdfs"
     write_pdfs(folder, options.pdfs)
     jobs = _jobs(options)
-    took: dict[str, list[Measured]] = {"bare": [], "stored": [], "built": []}
+    took: dict[str, list[RunCosts]] = {"bare": [], "stored": [], "built": []}
     for run in range(options.runs):
         tell(f"PDFs, run {run + 1} of {options.runs}, {jobs} processes")
         stored, built = str(place / f"stored-{run}"), str(place / f"built-{run}")
         calls = {
-            "bare": Call(sides.extract_text, (str(folder), jobs)),
-            "stored": Call(sides.read_and_store, (str(folder), stored, jobs)),
-            "built": Call(sides.build_library, (str(folder), built, jobs)),
+            "bare": TimedCall(sides.extract_text, (str(folder), jobs)),
+            "stored": TimedCall(sides.read_and_store, (str(folder), stored, jobs)),
+            "built": TimedCall(sides.build_library, (str(folder), built, jobs)),
         }
         for side, measured in measure(calls, 1).items():
             took[side].append(measured)
@@ -95,7 +95,7 @@ def _pdfs(options: Options, place: Path, tell: Tell) -> list[Figure]:
     ]
 
 
-def _processor(name: str, took: dict[str, list[Measured]], count: int) -> list[Figure]:
+def _processor(name: str, took: dict[str, list[RunCosts]], count: int) -> list[Figure]:
     """What the same took of the cores: other work on the machine falls less on that."""
     spent = {
         side: [1000 * cpu / count for of in all_of for cpu in of.cpu_s]
@@ -115,14 +115,14 @@ def _abstracts(options: Options, place: Path, tell: Tell) -> list[Figure]:
     write_abstracts(source, options.abstracts)
     library, told, asked = place / "library", place / "told.json", place / "asked.json"
     tell(f"building a library of {options.abstracts} abstracts")
-    call = Call(sides.build_watched, (str(source), str(library), _jobs(options), str(told)))
+    call = TimedCall(sides.build_watched, (str(source), str(library), _jobs(options), str(told)))
     took = measure({"built": call}, 1)["built"]
     peak = float(json.loads(told.read_text())["peak_mb"])
     asked.write_text(json.dumps(questions(options.queries)))
     times: dict[str, list[float]] = {"bare": [], "keyword": [], "both": []}
     for run in range(options.runs):
         tell(f"{options.queries} searches, run {run + 1} of {options.runs}")
-        measure({"ask": Call(sides.ask, (str(library), str(asked), str(told)))}, 1)
+        measure({"ask": TimedCall(sides.ask, (str(library), str(asked), str(told)))}, 1)
         for side, median in json.loads(told.read_text()).items():
             times[side].append(median)
     name = f"{options.abstracts} abstracts"

@@ -48,7 +48,7 @@ def figures(options: Options, tell: Tell) -> list[Figure]:
     settings = ServingSettings(
         replicas=1, context=4096, kv_cache_gb=1.0, eager=True, dtype="bfloat16", engine=ENGINE
     )
-    given = serving.Options(
+    given = serving.ServingOptions(
         folder=options.folder,
         site=Site(serving=ServingSite(python=options.python)),
         settings=Settings(serving=settings),

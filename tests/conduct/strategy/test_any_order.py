@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.revising import REPEATS
-from hpcscientist.authoring.tree import Bounds
+from hpcscientist.authoring.tree import TreeBounds
 from hpcscientist.conduct.strategy.linear import Evaluation, LinearWay
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
@@ -146,7 +146,7 @@ MOST = 6
 def strategy(grows: bool, analysed: bool, scheduled: bool) -> Strategy:
     measuring = Measuring(3, 2, Schedule((2, MOST))) if scheduled else Measuring(3)
     legs = Evaluation(debug_rounds=2, advice_rounds=1, advised=True, measuring=measuring)
-    bounds = Bounds(
+    bounds = TreeBounds(
         drafts=3, nodes=9, workers=4, debug_share=0.5, debug_depth=2, direction=Direction.MAXIMIZE
     )
     way = TreeWay(bounds, 7, legs) if grows else LinearWay(legs)

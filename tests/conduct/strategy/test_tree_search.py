@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcscientist.authoring.tree import Bounds
+from hpcscientist.authoring.tree import TreeBounds
 from hpcscientist.conduct.strategy.linear import Evaluation
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
@@ -20,7 +20,7 @@ from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.records.trial import Direction, MachineFailed, MachineFailure, Scored
 
-BOUNDS = Bounds(
+BOUNDS = TreeBounds(
     drafts=3, nodes=3, workers=3, debug_share=0.5, debug_depth=2, direction=Direction.MAXIMIZE
 )
 INFRA_FAILED = MachineFailed(failure=MachineFailure.NODE, detail="gone")

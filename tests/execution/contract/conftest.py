@@ -19,7 +19,7 @@ from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.sweep import live_jobs
-from hpcscientist.execution.backends.steps import Allocation, StepsBackend
+from hpcscientist.execution.backends.steps import JobAllocation, StepsBackend
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports import Backend
 from hpcscientist.records.site import Site, SlurmSite, WatchSite
@@ -54,9 +54,9 @@ def bench(kind: str, request: pytest.FixtureRequest) -> Bench:
 
 
 @pytest.fixture
-def allocation(kind: str, request: pytest.FixtureRequest) -> Allocation | None:
+def allocation(kind: str, request: pytest.FixtureRequest) -> JobAllocation | None:
     fixture = {"steps here": "stand_in_allocation", "steps": "real_allocation"}.get(kind)
-    held: Allocation | None = request.getfixturevalue(fixture) if fixture else None
+    held: JobAllocation | None = request.getfixturevalue(fixture) if fixture else None
     return held
 
 
@@ -76,7 +76,7 @@ def scheduler(
 
 @pytest.fixture
 def opened(
-    kind: str, bench: Bench, allocation: Allocation | None, scheduler: None
+    kind: str, bench: Bench, allocation: JobAllocation | None, scheduler: None
 ) -> Iterator[Open]:
     site = Site(slurm=SlurmSite(python=bench.python, pack_s=0.0), watch=IMPATIENT)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hpcscientist.literature.index.search import SearchableLibrary, open_library
 from hpcscientist.literature.index.update import LibraryIndex
-from hpcscientist.literature.library.build import Options, build
-from hpcscientist.literature.library.indexing import Step
+from hpcscientist.literature.library.build import BuildOptions, build
+from hpcscientist.literature.library.indexing import BuildStep
 
 LATEX = r"""
 \documentclass{article}
@@ -74,7 +74,7 @@ def made(
     inputs: Sequence[Path], out: Path, index: LibraryIndex | None = None, prune: bool = False
 ) -> SearchableLibrary:
     """Build a library in `out`, or bring it up to date, and open it."""
-    build(inputs, out, jobs=1, index=index or LibraryIndex(), options=Options(prune=prune))
+    build(inputs, out, jobs=1, index=index or LibraryIndex(), options=BuildOptions(prune=prune))
     return open_library(out)
 
 
@@ -86,5 +86,5 @@ def ids(library: SearchableLibrary, query: str, limit: int = 10, by: str = "both
     return [hit.paper_id for hit in library.search(query, limit, by)]  # type: ignore[arg-type]
 
 
-def quiet(step: Step) -> None:
+def quiet(step: BuildStep) -> None:
     pass

@@ -17,8 +17,8 @@ from hpcscientist.literature.index.documents import (
     in_parts,
 )
 from hpcscientist.literature.library.build import build
-from hpcscientist.literature.library.processes.extraction import Ended
-from hpcscientist.literature.library.processes.pool import Limits, Pool
+from hpcscientist.literature.library.processes.extraction import SourceEnd
+from hpcscientist.literature.library.processes.pool import ReaderPool, SourceLimits
 from hpcscientist.literature.library.store import Store, open_store
 
 
@@ -32,14 +32,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReaderPool]:
     monkeypatch.setattr(making, "_WORTH_STARTING", 1)
-    with Pool(2, Limits()) as pool:
+    with ReaderPool(2, SourceLimits()) as pool:
         yield pool
 
 
 @pytest.mark.parametrize("name", [PAPERS, FORMULAS, SYMBOLS])
-def test_processes_make_what_is_made_here(name: str, store: Store, pool: Pool) -> None:
+def test_processes_make_what_is_made_here(name: str, store: Store, pool: ReaderPool) -> None:
     positions = store.symbol_positions if name == SYMBOLS else store.positions
     here = making.documents(store, name, positions)
     for some in (pool, None):
@@ -50,19 +50,19 @@ def test_processes_make_what_is_made_here(name: str, store: Store, pool: Pool) -
 
 
 def test_a_few_rows_start_no_process(store: Store) -> None:
-    with Pool(2, Limits()) as pool:
+    with ReaderPool(2, SourceLimits()) as pool:
         assert len(list(in_parts(store, PAPERS, store.positions[:100], pool))) == 1
         assert not pool.running
 
 
-def test_some_rows_of_many(store: Store, pool: Pool) -> None:
+def test_some_rows_of_many(store: Store, pool: ReaderPool) -> None:
     for positions in (store.positions[::3], store.positions[650:], store.positions[:0]):
         found = [d for _, part in in_parts(store, PAPERS, positions, pool) for d in part]
         assert [document[0] for document in found] == positions.tolist()
 
 
 def test_what_a_process_did_not_survive_is_made_here(
-    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    store: Store, pool: ReaderPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The processes look for the library where it is not, and end with that."""
     positions = store.positions[:64]
@@ -79,6 +79,6 @@ def test_what_was_made_is_not_made_again(store: Store) -> None:
     assert isinstance(made, making.Indexed)
     assert len(made.documents) == len(store)
     assert made.size > 20 * len(store)
-    assert isinstance(end, Ended)
+    assert isinstance(end, SourceEnd)
     assert list(work.after(0).outputs()) == [made, end]
     assert list(work.after(1).outputs()) == [end]

@@ -26,7 +26,7 @@ from hpcscientist.literature.index import documents, meaning
 from hpcscientist.literature.index.search import SearchableLibrary, open_library
 from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library.build import build
-from hpcscientist.literature.library.indexing import Step
+from hpcscientist.literature.library.indexing import BuildStep
 
 PAPERS = labelled(0, 150).papers
 QUERIES = ("image classification", "robust networks that translate sentences")
@@ -115,10 +115,10 @@ class Stop(Exception):
     """Stands for a kill."""
 
 
-def stopped_at(number: int) -> Callable[[Step], None]:
+def stopped_at(number: int) -> Callable[[BuildStep], None]:
     count = iter(range(number))
 
-    def progress(step: Step) -> None:
+    def progress(step: BuildStep) -> None:
         if next(count, None) is None:
             raise Stop
 
@@ -184,7 +184,7 @@ def test_vectors_that_were_written_are_not_made_again(
     works, out = write(tmp_path, range(150)), tmp_path / "out"
     build([works], out, jobs=1)
 
-    def stop_late(step: Step) -> None:
+    def stop_late(step: BuildStep) -> None:
         if step.name == "vectors" and step.done >= 100:
             raise Stop
 

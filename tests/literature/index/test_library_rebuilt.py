@@ -18,7 +18,7 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index.search import open_library
 from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library import parts
-from hpcscientist.literature.library.build import Options, build
+from hpcscientist.literature.library.build import BuildOptions, build
 from hpcscientist.literature.library.paths import LibraryPaths
 
 # Opens a library, waits until it is told to, and only then looks for the first time.
@@ -150,13 +150,13 @@ def test_space_is_given_back_at_once_where_that_is_asked_for(tmp_path: Path) -> 
         made(write_all(tmp_path, edition), out)
     current = open_library(out)
     sources = write_all(tmp_path, 3)
-    build(sources, out, jobs=1, options=Options(sweep=True), index=LibraryIndex())
+    build(sources, out, jobs=1, options=BuildOptions(sweep=True), index=LibraryIndex())
     # Of two editions alone: the one of now, and the one of when this build began.
     assert len(list((out / "papers").glob("shown-*.arrow"))) == 2
     assert len(list((out / "index").glob("keyword-*"))) == 2
     assert len(list((out / "index").glob("latent-*"))) == 2
     assert current.search("networks of roots", 3)
-    build(sources, out, jobs=1, options=Options(sweep=True), index=LibraryIndex())
+    build(sources, out, jobs=1, options=BuildOptions(sweep=True), index=LibraryIndex())
     assert len(list((out / "papers").glob("shown-*.arrow"))) == 1
     assert len(list((out / "index").glob("keyword-*"))) == 1
     assert not list((out / "superseded").iterdir())

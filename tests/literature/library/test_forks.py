@@ -16,10 +16,10 @@ from library_kit import article, write_bib
 
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.library.processes import forks as module
-from hpcscientist.literature.library.processes.extraction import Batch, Ended, Task
+from hpcscientist.literature.library.processes.extraction import RowBatch, SourceEnd, Task
 from hpcscientist.literature.library.processes.forks import Forks, forks_for
-from hpcscientist.literature.library.processes.pool import Limits, Pool
-from hpcscientist.literature.sources.base import Source
+from hpcscientist.literature.library.processes.pool import ReaderPool, SourceLimits
+from hpcscientist.literature.sources.base import PaperSource
 
 
 @pytest.fixture
@@ -69,14 +69,14 @@ def test_the_process_of_forks_may_be_killed(forks: Forks, tmp_path: Path) -> Non
         write_bib(tmp_path / f"{n}.bib", {f"k{n}": article(f"The article number {n}")})
         for n in range(6)
     ]
-    tasks = [Task(Source(file, "bibtex", str(file)), n) for n, file in enumerate(files)]
-    with kept, Pool(2, Limits(), forks) as pool:
+    tasks = [Task(PaperSource(file, "bibtex", str(file)), n) for n, file in enumerate(files)]
+    with kept, ReaderPool(2, SourceLimits(), forks) as pool:
         outputs = pool.read(tasks)
         found = [next(outputs)[1]]
         server.kill()
         found += [output for _, output in outputs]
-    assert sum(isinstance(output, Ended) for output in found) == len(tasks)
-    assert sum(output.paper_rows for output in found if isinstance(output, Batch)) == len(tasks)
+    assert sum(isinstance(output, SourceEnd) for output in found) == len(tasks)
+    assert sum(output.paper_rows for output in found if isinstance(output, RowBatch)) == len(tasks)
 
 
 def test_modules_are_imported_before_a_fork(

@@ -25,11 +25,11 @@ from library_kit import (
 
 from hpcscientist.errors import DiskFull, LibraryError
 from hpcscientist.files.lock import Lock
-from hpcscientist.literature.library.build import Options, build
-from hpcscientist.literature.library.indexing import Progress, Step
+from hpcscientist.literature.library.build import BuildOptions, build
+from hpcscientist.literature.library.indexing import BuildStep, Progress
 from hpcscientist.literature.library.store import open_store
 
-PRUNE = Options(prune=True)
+PRUNE = BuildOptions(prune=True)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_what_is_skipped_is_listed_and_counted(tmp_path: Path, out: Path) -> Non
     # Known troubles stay listed while their source is unchanged; it is read again on demand.
     again = build([good, bad], out)
     assert (again.read, sum(again.skipped.values())) == (0, 1)
-    assert build([good, bad], out, options=Options(again=True)).read == 1
+    assert build([good, bad], out, options=BuildOptions(again=True)).read == 1
 
 
 def test_library_of_nothing_is_empty_and_said_to_be(tmp_path: Path, out: Path) -> None:
@@ -296,7 +296,7 @@ def test_what_is_no_library_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_progress_comes_to_its_end(tmp_path: Path, out: Path) -> None:
-    steps: list[Step] = []
+    steps: list[BuildStep] = []
     build([write_abstracts(tmp_path / "a.jsonl", 600)], out, progress=steps.append)
     assert (steps[0].name, steps[0].done) == ("reading", 0)
     assert steps[-1].done == steps[-1].total == (tmp_path / "a.jsonl").stat().st_size

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_kit import article, papers, write_abstracts, write_bib
 
-from hpcscientist.literature.library.build import Options, build
+from hpcscientist.literature.library.build import BuildOptions, build
 from hpcscientist.literature.library.keys import plain_id, same_paper, surnames, title_key
 from hpcscientist.literature.library.sameness import merged
 from hpcscientist.literature.library.store import open_store
@@ -119,7 +119,7 @@ def test_three_sources_of_one_paper(tmp_path: Path) -> None:
     store = open_store(out)
     assert store.find("arxiv:1701.00000") == store.find("doi:10.1000/x") == one
     # Without the one that joined them they fall apart, and with it they join again.
-    assert build([preprint, packed], out, options=Options(prune=True)).papers == 1
+    assert build([preprint, packed], out, options=BuildOptions(prune=True)).papers == 1
     assert set(papers(out)) == {"arxiv:1701.00000"}
     assert build([preprint, bib, packed], out).papers == 1
     assert set(papers(out)) == {"doi:10.1000/x"}

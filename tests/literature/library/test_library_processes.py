@@ -15,8 +15,8 @@ from library_kit import article, papers, titles, tree, write_abstracts, write_bi
 
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.build import BuildReport, Options, build
-from hpcscientist.literature.library.processes.pool import Limits
+from hpcscientist.literature.library.build import BuildOptions, BuildReport, build
+from hpcscientist.literature.library.processes.pool import SourceLimits
 
 # Runs in every Python that is started with its folder on the path: what is opened by these names
 # ends the process, stops it, or makes it grow, as a parser that is written in C can. What it holds
@@ -69,8 +69,8 @@ def reasons(out: Path) -> dict[str, str]:
 
 
 def build_with(given: list[Path], out: Path, jobs: int = 2, seconds: int = 300) -> BuildReport:
-    limits = Limits(seconds=seconds, memory_mb=400)
-    return build(given, out, jobs=jobs, options=Options(limits=limits))
+    limits = SourceLimits(seconds=seconds, memory_mb=400)
+    return build(given, out, jobs=jobs, options=BuildOptions(limits=limits))
 
 
 @pytest.mark.usefixtures("traps")

@@ -296,7 +296,7 @@ def test_a_slow_server_has_a_deadline(
     monkeypatch.setattr(asking, "_GRACE_S", 300.0)  # past it, it would be no network
     server.script = [act]
     with pytest.raises(asking.Transient, match=r"no complete answer within 0\.2 s"):
-        asking.Exchange(server.url).get("/x", {}, 0.2)
+        asking.ServiceClient(server.url).get("/x", {}, 0.2)
 
 
 def test_no_network_is_known_as_such(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from hpcscientist.literature.index.search import open_library
 from hpcscientist.literature.library.parts import read_contents
 from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.online.fetch import fetch, keep
-from hpcscientist.literature.sources.base import Source, read
+from hpcscientist.literature.sources.base import PaperSource, read
 from hpcscientist.records.literature import Paper
 
 BIBTEX = """@article{vaswani, title={Attention Is All You Need}, author={Vaswani, Ashish},
@@ -155,7 +155,7 @@ def test_a_query_has_one_file_that_never_shrinks(tmp_path: Path) -> None:
     assert first.parent == tmp_path
     assert first.name.isascii()
     assert len(first.name) < 100
-    assert list(read(Source(first, "online", "o"))) == papers
+    assert list(read(PaperSource(first, "online", "o"))) == papers
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_query_has_one_file_that_never_shrinks(tmp_path: Path) -> None:
 def test_a_damaged_line_is_reported(tmp_path: Path, line: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(f"{_paper(1).model_dump_json()}\n{line}\n{_paper(2).model_dump_json()}\n")
-    found = list(read(Source(path, "online", "o")))
+    found = list(read(PaperSource(path, "online", "o")))
     assert [getattr(item, "paper_id", "trouble") for item in found] == ["x:1", "trouble", "x:2"]
 
 

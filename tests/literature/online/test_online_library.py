@@ -25,7 +25,7 @@ from imitated_services import (
 from online_kit import Bench
 
 from hpcscientist.literature.online.cache import Cache, Misses
-from hpcscientist.literature.online.library import Listed, OnlineLibrary, join, open_online
+from hpcscientist.literature.online.library import ListedPaper, OnlineLibrary, join, open_online
 from hpcscientist.literature.online.services import ServiceName
 from hpcscientist.records.literature import (
     Formula,
@@ -272,7 +272,9 @@ def test_joining_is_stable_and_loses_nothing() -> None:
         for n in range(30)
     ]
     for _ in range(20):
-        searches = [[Listed(p) for p in rng.sample(papers, rng.randint(0, 30))] for _ in range(3)]
+        searches = [
+            [ListedPaper(p) for p in rng.sample(papers, rng.randint(0, 30))] for _ in range(3)
+        ]
         joined = join(searches)
         ids = [j.paper_id for j in joined]
         assert sorted(ids) == sorted({p.paper.paper_id for s in searches for p in s})
@@ -293,7 +295,7 @@ def test_a_preprint_and_its_publication_are_one() -> None:
     namesake = published.model_copy(
         update={"paper_id": "doi:10.1/y", "doi": "10.1/y", "authors": ("B. Other",)}
     )
-    joined = join([[Listed(preprint)], [Listed(published), Listed(namesake)]])
+    joined = join([[ListedPaper(preprint)], [ListedPaper(published), ListedPaper(namesake)]])
     assert [j.paper_id for j in joined] == ["arxiv:1706.03762", "doi:10.1/y"]
 
 

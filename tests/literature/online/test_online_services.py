@@ -25,7 +25,7 @@ from online_kit import Bench
 from hpcscientist.literature.online.services import (
     NAMES,
     QueryRefused,
-    Unreadable,
+    UnreadableReply,
     service_named,
     words_of,
 )
@@ -151,7 +151,7 @@ OUTSIDE = (
     ],
 )
 def test_what_is_no_feed_of_arxiv_is_told(body: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         service_named("arxiv", {}).read(body, 0)
 
 
@@ -176,7 +176,7 @@ def test_an_error_of_arxiv_is_no_paper() -> None:
     ],
 )
 def test_what_is_no_answer_is_told(name: str, body: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         service_named(name, {}).read(body, 0)  # type: ignore[arg-type]
 
 

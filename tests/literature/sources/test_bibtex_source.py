@@ -137,13 +137,13 @@ def test_what_is_opened_again_and_again_ends(piece: str) -> None:
     within = "@misc{k, title={T}, " + piece * (200_000 // len(piece))
     author = "@misc{k, title={T}, author={" + piece * (50_000 // len(piece)) + "}}"
     for source in (within, author):
-        found = [e for e in bibtex.entries_of(source) if isinstance(e, bibtex.Entry)]
+        found = [e for e in bibtex.entries_of(source) if isinstance(e, bibtex.BibEntry)]
         assert bibtex.paper_of(found[0], "") is not None
 
 
 def test_a_word_of_any_length_is_read_at_once() -> None:
     (entry,) = bibtex.entries_of("@misc{k, title=b " + "x" * 900_000 + "=c}")
-    assert isinstance(entry, bibtex.Entry)
+    assert isinstance(entry, bibtex.BibEntry)
     assert entry.fields["title"] == "b"
 
 

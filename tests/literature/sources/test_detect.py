@@ -13,7 +13,7 @@ import pytest
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.sources import detect
-from hpcscientist.literature.sources.base import FileKind, Source, Trouble, read
+from hpcscientist.literature.sources.base import FileKind, PaperSource, Trouble, read
 from hpcscientist.records.literature import Paper
 
 ARXIV = {"id": "0704.0001", "title": "T", "abstract": "A", "categories": "cs.LG", "authors": "B"}
@@ -37,7 +37,7 @@ def _tar(files: dict[str, str]) -> bytes:
 
 def _found(*paths: Path) -> tuple[list[tuple[str, str]], list[Trouble]]:
     items = list(detect.inputs(paths))
-    sources = [(s.path.name, s.kind) for s in items if isinstance(s, Source)]
+    sources = [(s.path.name, s.kind) for s in items if isinstance(s, PaperSource)]
     return sources, [t for t in items if isinstance(t, Trouble)]
 
 
@@ -205,7 +205,7 @@ def test_a_name_that_is_no_unicode_is_shown_all_the_same(tmp_path: Path) -> None
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.bib"))
     path.write_text(BIB)
     (source,) = detect.inputs([tmp_path])
-    assert isinstance(source, Source)
+    assert isinstance(source, PaperSource)
     (paper,) = read(source)
     assert isinstance(paper, Paper)
     assert paper.origin.endswith("\ufffd\ufffd.bib:2")
@@ -238,7 +238,7 @@ def test_parts_of_a_dump_give_what_the_dump_gives(tmp_path: Path, size: int) -> 
     rows = [json.dumps(ARXIV | {"id": f"0704.{n:04}", "title": f"Tïtle {n}"}) for n in range(30)]
     path.write_text("\n".join([*rows[:10], "broken", *rows[10:]]))
     (source,) = detect.inputs([path])
-    assert isinstance(source, Source)
+    assert isinstance(source, PaperSource)
     parts = list(detect.divide(source, size))
     assert len(parts) == -(-path.stat().st_size // size)
     assert [i for p in parts for i in read(p)] == list(read(source))
@@ -258,12 +258,12 @@ def test_what_has_no_parts_stays_whole(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "d"
     path.write_bytes(content)
     (source,) = detect.inputs([path])
-    assert isinstance(source, Source)
+    assert isinstance(source, PaperSource)
     assert list(detect.divide(source, 10)) == [source]
 
 
 def test_a_file_that_is_gone_meanwhile_is_a_trouble(tmp_path: Path) -> None:
-    (item,) = read(Source(tmp_path / "gone.bib", "bibtex", "gone.bib"))
+    (item,) = read(PaperSource(tmp_path / "gone.bib", "bibtex", "gone.bib"))
     assert isinstance(item, Trouble)
     assert item.reason == "cannot be read: No such file or directory"
 
@@ -275,7 +275,7 @@ def test_a_first_line_that_is_no_record_hides_no_others(tmp_path: Path, first: b
     path = tmp_path / "dump.jsonl"
     path.write_bytes(first + b"\n\n" + json.dumps(GRAPH).encode() + b"\n")
     (source,) = detect.inputs([path])
-    assert isinstance(source, Source)
+    assert isinstance(source, PaperSource)
     assert source.kind == "semantic_scholar"
     papers = [item for item in read(source) if isinstance(item, Paper)]
     assert [paper.paper_id for paper in papers] == ["doi:10.1000/x"]

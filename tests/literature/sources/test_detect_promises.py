@@ -9,7 +9,7 @@ import pytest
 
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.sources import detect
-from hpcscientist.literature.sources.base import Source, Trouble
+from hpcscientist.literature.sources.base import PaperSource, Trouble
 
 BIB = "@article{a, title={An article on promises}}\n"
 
@@ -80,4 +80,6 @@ def test_a_folder_with_nothing_in_it_is_named(tmp_path: Path) -> None:
     }
     # Neither a part of a tree that is not empty, nor what was read before, is empty.
     assert told(tmp_path, tmp_path / "full", tmp_path) == {}
-    assert [s.path.name for s in detect.inputs([tmp_path]) if isinstance(s, Source)] == ["good.bib"]
+    assert [s.path.name for s in detect.inputs([tmp_path]) if isinstance(s, PaperSource)] == [
+        "good.bib"
+    ]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.literature.sources import detect
-from hpcscientist.literature.sources.base import Item, Source, Trouble
+from hpcscientist.literature.sources.base import Item, PaperSource, Trouble
 from hpcscientist.literature.sources.latex import document as latex
 from hpcscientist.literature.sources.latex import files as latex_files
 from hpcscientist.literature.sources.latex import parts as latex_parts
@@ -357,5 +357,5 @@ def test_macros_whose_inputs_multiply_are_bounded(
 def test_parts_of_a_document_are_no_documents(tmp_path: Path) -> None:
     files = {"main.tex": MAIN, "sec/two.tex": r"\documentclass[../main]{subfiles}"}
     _folder(tmp_path, files)
-    found = [s for s in detect.inputs([tmp_path]) if isinstance(s, Source)]
+    found = [s for s in detect.inputs([tmp_path]) if isinstance(s, PaperSource)]
     assert [source.path.name for source in found] == ["main.tex"]

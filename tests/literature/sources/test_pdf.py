@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.sources import pdf
-from hpcscientist.literature.sources.base import Item, Source, Trouble, read
+from hpcscientist.literature.sources.base import Item, PaperSource, Trouble, read
 from hpcscientist.literature.sources.pdf import document
 from hpcscientist.records.literature import Paper
 
 
 def items(path: Path) -> list[Item]:
-    return list(read(Source(path, "pdf", path.name)))
+    return list(read(PaperSource(path, "pdf", path.name)))
 
 
 def paper(path: Path) -> Paper:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpcscientist.literature.sources.pdf.document import Sheet, Unreadable
+from hpcscientist.literature.sources.pdf.document import Sheet, UnreadablePdf
 from hpcscientist.literature.sources.pdf.lines import page_text
 
 BOX = {"x": 8, "y": 16, "w": 80, "h": 10}
@@ -60,5 +60,5 @@ def test_what_is_no_json_costs_no_page(written: bytes, read: str) -> None:
 
 @pytest.mark.parametrize("data", [b'{"blocks": [', b'{"blocks": 1}', b"{}", b"[]"])
 def test_an_account_that_makes_no_sense_is_a_damaged_page(data: bytes) -> None:
-    with pytest.raises(Unreadable, match="damaged"):
+    with pytest.raises(UnreadablePdf, match="damaged"):
         page_text(Sheet(800, data))

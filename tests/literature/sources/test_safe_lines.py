@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.literature.sources.base import Trouble
-from hpcscientist.literature.sources.lines import Line, decode, read_lines, read_text
-from hpcscientist.literature.sources.records.jsonl import Found, read_records
+from hpcscientist.literature.sources.lines import TextLine, decode, read_lines, read_text
+from hpcscientist.literature.sources.records.jsonl import FoundRecord, read_records
 
 
 def _texts(path: Path, start: int = 0, end: int | None = None, limit: int = 100) -> list[str]:
     found = read_lines(path, "x", start, end, limit)
-    return [item.text for item in found if isinstance(item, Line)]
+    return [item.text for item in found if isinstance(item, TextLine)]
 
 
 def _troubles(path: Path, limit: int = 100) -> list[Trouble]:
@@ -52,7 +52,7 @@ def test_no_bytes_crash_the_reader(data: bytes) -> None:
         path = Path(folder, "f")
         path.write_bytes(data)
         for item in read_lines(path, "x", limit=50):
-            assert "\n" not in (item.text if isinstance(item, Line) else item.reason)
+            assert "\n" not in (item.text if isinstance(item, TextLine) else item.reason)
         assert "\0" not in read_text(path)[0]
 
 
@@ -106,7 +106,7 @@ def test_a_line_of_two_gigabytes_is_never_held(tmp_path: Path) -> None:
     found = list(read_records(path, "dump.jsonl"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [f.value for f in found if isinstance(f, Found)] == [{"id": "1"}, {"id": "2"}]
+    assert [f.value for f in found if isinstance(f, FoundRecord)] == [{"id": "1"}, {"id": "2"}]
     assert [t.reason for t in found if isinstance(t, Trouble)] == [
         "a line of more than 16 MiB, passed over; write one record a line"
     ]
@@ -152,7 +152,7 @@ def test_lines_that_are_no_json_are_told_twenty_times(tmp_path: Path) -> None:
         "\n".join(['{"a": 1}', deep, "7", *["{broken"] * 50, '{"b": "\\ud800"}', "", '{"c": 2}'])
     )
     found = list(read_records(path, "f"))
-    assert [list(f.value) for f in found if isinstance(f, Found)] == [["a"], ["b"], ["c"]]
+    assert [list(f.value) for f in found if isinstance(f, FoundRecord)] == [["a"], ["b"], ["c"]]
     reasons = [t.reason for t in found if isinstance(t, Trouble)]
     assert len(reasons) == 22
     assert reasons[-1] == "not a line of JSON, one record a line is expected: 31 more like that"
@@ -164,7 +164,7 @@ def test_an_answer_of_an_api_works_in_one_line_or_many(tmp_path: Path) -> None:
         for indent in (None, 2):
             path.write_text(json.dumps(value, indent=indent))
             found = list(read_records(path, "f"))
-            assert [f.value for f in found if isinstance(f, Found)] == [{"id": 1}, {"id": 2}]
+            assert [f.value for f in found if isinstance(f, FoundRecord)] == [{"id": 1}, {"id": 2}]
 
 
 def test_a_file_too_large_to_be_a_document_is_refused(tmp_path: Path) -> None:

@@ -33,15 +33,15 @@ from hpcscientist.execution.backends.slurm.submit import Sender
 from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
-    Ledger,
+    BatchLedger,
     LiveBatch,
     adopt,
     adopt_by_name,
     live_batch,
 )
-from hpcscientist.execution.backends.slurm.watching.progress import Progress
+from hpcscientist.execution.backends.slurm.watching.progress import TaskProgress
 from hpcscientist.execution.backends.slurm.watching.queue import Accounting
-from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
+from hpcscientist.execution.backends.slurm.watching.rounds import Findings, RoundBackoff, Rounds
 from hpcscientist.execution.backends.slurm.watching.states import meaning
 from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.rundir import RunPaths
@@ -90,7 +90,7 @@ class Learned:
     @property
     def most(self) -> int:
         """Return how many of our array tasks may be in the queue, as far as is known."""
-        return self._most if commands.now() < self._until else UNLIMITED
+        return self._most if commands.loop_time() < self._until else UNLIMITED
 
     def accepted(self) -> None:
         """Note that Slurm accepted an array."""
@@ -103,7 +103,7 @@ class Learned:
 
     def refused(self, own: int, others: int, tasks: int) -> None:
         """Lower the limit: with `own` and `others` in the queue, `tasks` more were too many."""
-        self._most, self._until = max(1, (own + tasks) // 2), commands.now() + _LEARNED_S
+        self._most, self._until = max(1, (own + tasks) // 2), commands.loop_time() + _LEARNED_S
         # Count refusals while this user has nothing in the queue: then only other users' jobs can
         # make room, or nothing ever will.
         self._refusals = 0 if own or others else self._refusals + 1
@@ -115,7 +115,7 @@ class Learned:
 class Stops:
     """The array tasks to end, because they have unwanted trials; true while there are any."""
 
-    def __init__(self, slurm: Slurm, ledger: Ledger) -> None:
+    def __init__(self, slurm: Slurm, ledger: BatchLedger) -> None:
         self._slurm, self._ledger = slurm, ledger
 
     def __bool__(self) -> bool:
@@ -170,9 +170,9 @@ class SlurmBackend:
         self._slots = slots
         self.slurm = Slurm.of(site)
         self._sender = Sender(self.slurm, site, module)
-        self._ledger, self._told, self._learned = Ledger(), ChangeQueue(), Learned()
+        self._ledger, self._told, self._learned = BatchLedger(), ChangeQueue(), Learned()
         self._limits = KnownLimits(self.slurm)
-        self._progress = Progress(paths, site.watch, self._ledger, self._tell)
+        self._progress = TaskProgress(paths, site.watch, self._ledger, self._tell)
         self._accounting = Accounting(self.slurm, campaign_id, self._wake_up)
         self._rounds = Rounds(
             *(self.slurm, self._ledger, campaign_id),
@@ -180,7 +180,7 @@ class SlurmBackend:
             believe=self._progress.believe,
             silence_s=site.watch.accounting_s,
         )
-        self._backoff = Backoff(site.watch.round_min_s, site.watch.round_max_s)
+        self._backoff = RoundBackoff(site.watch.round_min_s, site.watch.round_max_s)
         self._stops = Stops(self.slurm, self._ledger)
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
         self._stepped = asyncio.Event()  # set and replaced after each step
@@ -211,11 +211,11 @@ class SlurmBackend:
         """
         site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
         async with self._turn:
-            pause = self._not_before - commands.now()
-            if pause <= 0 and self._limits.are_due(site, commands.now()):
+            pause = self._not_before - commands.loop_time()
+            if pause <= 0 and self._limits.are_due(site, commands.loop_time()):
                 with self._listening():
-                    await asyncio.to_thread(self._limits.read, site, commands.now())
-                pause = self._not_before - commands.now()
+                    await asyncio.to_thread(self._limits.read, site, commands.loop_time())
+                pause = self._not_before - commands.loop_time()
             limits = self._limits.last(site)
             if pause > 0 or limits is None:
                 return _paused(max(pause, 0.0))
@@ -224,7 +224,7 @@ class SlurmBackend:
             found = room(limits, site, queue, slots, like)
         if found.room:
             return found
-        self._looked_for_room = commands.now()
+        self._looked_for_room = commands.loop_time()
         self._wake.set()
         return _paused(_LIMIT_PAUSE_S)
 
@@ -238,7 +238,7 @@ class SlurmBackend:
         async with self._turn:
             answer = await self._submit(live, batch.avoid)
         if isinstance(answer, Accepted) and is_first:
-            self._backoff.begin(commands.now())
+            self._backoff.begin(commands.loop_time())
         self._wake.set()
         return answer
 
@@ -346,7 +346,7 @@ class SlurmBackend:
         """
         try:
             limits = await asyncio.to_thread(
-                self._limits.read, self._site_of(record), commands.now()
+                self._limits.read, self._site_of(record), commands.loop_time()
             )
         except SchedulerError:
             return False
@@ -380,8 +380,8 @@ class SlurmBackend:
         if self._stops:
             with self._listening():
                 await self._stops.carry_out()
-            self._backoff.hurry(commands.now(), _STOP_POLL_S)
-        if self._must_look() and commands.now() >= self._backoff.due:
+            self._backoff.hurry(commands.loop_time(), _STOP_POLL_S)
+        if self._must_look() and commands.loop_time() >= self._backoff.due:
             await self._round()
         if (answered := self._rounds.heed_accounting()) is not None:
             self._heed(answered)
@@ -394,7 +394,7 @@ class SlurmBackend:
         self._stepped = asyncio.Event()
 
     async def _round(self) -> None:
-        self._backoff.done(commands.now())
+        self._backoff.done(commands.loop_time())
         said, known = self._site.slurm.accounting, self._limits.any()
         with self._listening():
             findings = await self._rounds.ask(known.accounting if known else said != "no")
@@ -441,33 +441,33 @@ class SlurmBackend:
             self._silent(error)
 
     def _silent(self, error: SchedulerSilent) -> None:
-        self._backoff.done(commands.now())
+        self._backoff.done(commands.loop_time())
         self._hold(self._backoff.interval)
         self._told.tell(Held("silent", f"Slurm does not answer ({error}); it is asked again"))
 
     def _tell(self, change: Started | Ended) -> None:
         if isinstance(change, Ended):
-            self._not_before = min(self._not_before, commands.now())  # there may be room again
+            self._not_before = min(self._not_before, commands.loop_time())
         self._told.tell(change)
 
     def _hold(self, pause_s: float) -> None:
         """Submit nothing for `pause_s` seconds."""
-        self._not_before = max(self._not_before, commands.now() + pause_s)
+        self._not_before = max(self._not_before, commands.loop_time() + pause_s)
 
     def _ease(self) -> None:
-        self._not_before = min(self._not_before, commands.now())
+        self._not_before = min(self._not_before, commands.loop_time())
         self._told.tell(Freed())
 
     def _must_look(self) -> bool:
         """Return whether to look at the queue: we have tasks in it, or wait for room in it."""
-        lately = commands.now() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
+        lately = commands.loop_time() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
         return bool(self._ledger.batches) or lately
 
     def _pause_s(self) -> float:
         """Return the seconds until the next step is due."""
         waits = [_IDLE_S]
         if self._must_look():
-            waits.append(self._backoff.due - commands.now())
+            waits.append(self._backoff.due - commands.loop_time())
         if self._ledger.batches:
             waits.append(self._progress.pause_s())
         return max(0.02, min(waits))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.config.partitions import Need
+from hpcscientist.config.partitions import JobNeeds
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import read_regular
@@ -116,16 +116,18 @@ class InQueue:
         return self.own + self.others
 
 
-def need_of(site: SlurmSite, batch: ArrayRecord) -> Need:
+def need_of(site: SlurmSite, batch: ArrayRecord) -> JobNeeds:
     """Return the request of each task of an array, as [[partitions]] of a profile count it."""
     memory_mb = batch.memory_mb + site.memory_margin_mb
-    return Need(batch.minutes, memory_mb, batch.cpus, batch.gpus, batch.gpu_type)
+    return JobNeeds(batch.minutes, memory_mb, batch.cpus, batch.gpus, batch.gpu_type)
 
 
-def need_of_limits(site: SlurmSite, limits: Limits) -> Need:
+def need_of_limits(site: SlurmSite, limits: Limits) -> JobNeeds:
     """Return the request of an array task that runs one trial with these limits."""
     memory_mb = limits.memory_mb + site.memory_margin_mb
-    return Need(_minutes(_bound_s(limits)), memory_mb, limits.cpus, limits.gpus, limits.gpu_type)
+    return JobNeeds(
+        _minutes(_bound_s(limits)), memory_mb, limits.cpus, limits.gpus, limits.gpu_type
+    )
 
 
 def room(

@@ -37,12 +37,12 @@ def job_name(campaign_id: str, what: str) -> str:
     return f"hpcsci-{campaign_id}-{what}"
 
 
-def comment(campaign_id: str, what: str) -> str:
+def job_comment(campaign_id: str, what: str) -> str:
     """Return a job's comment."""
     return f"{_COMMENT}{campaign_id}:{what}"
 
 
-def marked(campaign_id: str, name: str, said: str) -> str | None:
+def batch_of_job(campaign_id: str, name: str, said: str) -> str | None:
     """Return a job's batch id (or CONTROLLER or SERVE) if it is the campaign's, else None.
 
     Some sites rewrite comments and some schedulers' plugins rewrite names: one of them suffices.
@@ -57,7 +57,7 @@ def marked(campaign_id: str, name: str, said: str) -> str | None:
 # The backend's clock: its event loop's, so that controlling that one controls every pause.
 
 
-def now() -> float:
+def loop_time() -> float:
     """Return seconds by the running event loop's clock. Raises RuntimeError outside of one."""
     return asyncio.get_running_loop().time()
 

@@ -85,7 +85,7 @@ def own_options(
     listed = [
         f"--clusters={cluster}" if cluster else "",
         f"--job-name={commands.job_name(*mark)}",
-        f"--comment={commands.comment(*mark)}",
+        f"--comment={commands.job_comment(*mark)}",
         *(f"--{name}={value}" for name, value in named.items() if value),
         f"--nodes={nodes}",
         "--ntasks-per-node=1",

@@ -109,7 +109,7 @@ def _executor(
     memory = batch.memory_mb + site.memory_margin_mb
     parameters: dict[str, Any] = {
         "job_name": commands.job_name(batch.campaign_id, batch.batch_id),
-        "comment": commands.comment(batch.campaign_id, batch.batch_id),
+        "comment": commands.job_comment(batch.campaign_id, batch.batch_id),
         "time": batch.minutes,
         "cpus_per_task": batch.cpus,
         "ntasks_per_node": 1,

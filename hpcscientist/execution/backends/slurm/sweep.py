@@ -25,7 +25,9 @@ def live_jobs(slurm: Slurm, campaign_id: str) -> list[QueueRow]:
 def controllers(rows: Iterable[QueueRow], campaign_id: str) -> list[QueueRow]:
     """Return the rows that are the campaign's controller jobs."""
     wanted = commands.CONTROLLER
-    return [row for row in rows if commands.marked(campaign_id, row.name, row.comment) == wanted]
+    return [
+        row for row in rows if commands.batch_of_job(campaign_id, row.name, row.comment) == wanted
+    ]
 
 
 def cancel_jobs(slurm: Slurm, ids: Iterable[str]) -> None:

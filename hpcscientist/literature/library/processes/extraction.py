@@ -8,7 +8,7 @@ from typing import Any
 
 from hpcscientist.literature.library import schema
 from hpcscientist.literature.library.ledger import content_hash
-from hpcscientist.literature.sources.base import Abstract, Item, Source, Trouble, read, trouble
+from hpcscientist.literature.sources.base import Abstract, Item, PaperSource, Trouble, read, trouble
 from hpcscientist.records.literature import Paper
 
 BATCH_ROWS = 256
@@ -22,7 +22,7 @@ class Task:
     `reading` is the number of this reading of the source.
     """
 
-    source: Source
+    source: PaperSource
     reading: int
     skip: int = 0
 
@@ -36,7 +36,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RowBatch:
     """Rows as serialised Arrow record batches without their schema; b"" for none."""
 
     papers: bytes = b""
@@ -52,13 +52,13 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SourceEnd:
     """The end of a source. `content` is the hash of its bytes."""
 
     content: str
 
 
-Output = Batch | Ended
+Output = RowBatch | SourceEnd
 
 
 def extract(task: Task) -> Iterator[Output]:
@@ -66,10 +66,10 @@ def extract(task: Task) -> Iterator[Output]:
     for number, batch in enumerate(_batches(task)):
         if number >= task.skip:
             yield batch
-    yield Ended(content_hash(task.source))
+    yield SourceEnd(content_hash(task.source))
 
 
-def _batches(task: Task) -> Iterator[Batch]:
+def _batches(task: Task) -> Iterator[RowBatch]:
     pending = _Pending(task.reading)
     for item in _items(task.source):
         pending.add(item)
@@ -79,7 +79,7 @@ def _batches(task: Task) -> Iterator[Batch]:
         yield pending.take()
 
 
-def _items(source: Source) -> Iterator[Item]:
+def _items(source: PaperSource) -> Iterator[Item]:
     """Yield the reader's items; if the reader fails, the items so far and a Trouble."""
     try:
         yield from read(source)
@@ -123,8 +123,8 @@ class _Pending:
             self.symbols.append(schema.symbol_row(item, self.reading))
             self.size += len(item.code) + len(item.docstring)
 
-    def take(self) -> Batch:
-        batch = Batch(
+    def take(self) -> RowBatch:
+        batch = RowBatch(
             papers=_encoded(self.papers, schema.PAPERS),
             paper_rows=len(self.papers),
             symbols=_encoded(self.symbols, schema.SYMBOLS),

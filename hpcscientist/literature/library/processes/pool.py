@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.processes.extraction import Ended, Output, Task, extract
+from hpcscientist.literature.library.processes.extraction import Output, SourceEnd, Task, extract
 from hpcscientist.literature.library.processes.forks import READER, Forks
 
 # The parent's view of one reader process: its connection, its job, its memory.
@@ -126,7 +126,7 @@ _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SourceLimits:
     """Limits for a source: seconds without any result, MiB of memory, tries.
 
     `waiting` bounds the bytes of all results that wait for earlier tasks.
@@ -170,14 +170,14 @@ def read_here(tasks: Iterable[Task]) -> Iterator[tuple[Task, Output | Lost]]:
             yield task, output
 
 
-class Pool:
+class ReaderPool:
     """Up to `jobs` reader processes, started when there is work.
 
     `close` ends them; later work starts them again. They also end with this process. `forks` is
     the fork server to use, if it has been started already.
     """
 
-    def __init__(self, jobs: int, limits: Limits, forks: Forks | None = None) -> None:
+    def __init__(self, jobs: int, limits: SourceLimits, forks: Forks | None = None) -> None:
         self.jobs = jobs
         self._limits = limits
         self._forks = forks or Forks()
@@ -185,7 +185,7 @@ class Pool:
         self._queue: deque[_Job] = deque()
         self._waiting = 0
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> ReaderPool:
         """Return itself."""
         return self
 
@@ -218,7 +218,7 @@ class Pool:
             head = self._queue[0]
             while head.outputs:
                 output = head.outputs.popleft()
-                self._waiting -= 0 if isinstance(output, Ended | Lost) else output.size
+                self._waiting -= 0 if isinstance(output, SourceEnd | Lost) else output.size
                 yield head.task, output  # type: ignore[misc]
             if head.ended:
                 self._queue.popleft()
@@ -265,7 +265,7 @@ class Pool:
             worker.pid = output
             return
         job.outputs.append(output)
-        if isinstance(output, Ended):
+        if isinstance(output, SourceEnd):
             job.ended, worker.job = True, None
         else:
             job.given += 1

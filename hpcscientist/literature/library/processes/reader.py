@@ -47,7 +47,7 @@ def serve(connection: Connection, parent: int) -> None:
             return
 
 
-class Server:
+class ForkServer:
     """Makes forks, and reports how they ended. Has one thread: a fork of several may hang."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -123,7 +123,7 @@ def main(handle: int, parent: int, modules: Sequence[str]) -> None:
         gc.set_threshold(_COLLECTED)
         for module in modules:
             _prepare(module)
-        Server(socket.socket(fileno=handle)).run()
+        ForkServer(socket.socket(fileno=handle)).run()
     os._exit(0)  # Python's own shutdown would take longer than making a fork
 
 

@@ -53,7 +53,7 @@ _FLOATS = (
 )
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A range of a text: where it begins and ends, and where its inside begins and ends."""
 
     begin: int
@@ -62,13 +62,13 @@ class Span(NamedTuple):
     end: int
 
 
-def spans(source: str, name: str) -> Iterator[Span]:
+def spans(source: str, name: str) -> Iterator[TextSpan]:
     """Yield the environments of a name, starred or not, in order."""
     begin = re.compile(rf"\\begin\s*\{{{name}\*?\}}")
     end = re.compile(rf"\\end\s*\{{{name}\*?\}}")
     at = 0
     while (found := begin.search(source, at)) and (closed := end.search(source, found.end())):
-        yield Span(found.start(), found.end(), closed.start(), closed.end())
+        yield TextSpan(found.start(), found.end(), closed.start(), closed.end())
         at = closed.end()
 
 

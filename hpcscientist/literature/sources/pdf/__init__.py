@@ -14,11 +14,11 @@ from hpcscientist.literature.sources import ids
 from hpcscientist.literature.sources.base import Item, trouble
 from hpcscientist.literature.sources.pdf import body, front
 from hpcscientist.literature.sources.pdf import document as documents
-from hpcscientist.literature.sources.pdf.body import Reading, body_type, sections
-from hpcscientist.literature.sources.pdf.document import Document, Sheet, Unreadable
+from hpcscientist.literature.sources.pdf.body import BodyReading, body_type, sections
+from hpcscientist.literature.sources.pdf.document import PdfDocument, Sheet, UnreadablePdf
 from hpcscientist.literature.sources.pdf.front import find_ids
 from hpcscientist.literature.sources.pdf.lines import (
-    Line,
+    PageLine,
     PageText,
     Piece,
     Spelled,
@@ -51,12 +51,12 @@ def read(path: Path, origin: str) -> Iterator[Item]:
             yield trouble(origin, "the file is empty" if empty else "not a PDF file")
             return
     try:
-        yield from _document(Document(path), path, origin)
-    except Unreadable as error:
+        yield from _document(PdfDocument(path), path, origin)
+    except UnreadablePdf as error:
         yield trouble(origin, f"damaged: {error}")
 
 
-def _document(document: Document, path: Path, origin: str) -> Iterator[Item]:
+def _document(document: PdfDocument, path: Path, origin: str) -> Iterator[Item]:
     if document.encrypted:
         yield trouble(origin, "encrypted: it opens with a password only")
         return
@@ -86,7 +86,7 @@ def _document(document: Document, path: Path, origin: str) -> Iterator[Item]:
         yield trouble(origin, f"no text on {blank} of its {len(pages)} pages; {_OCR}")
 
 
-def _pages(document: Document) -> Iterator[PageText | None]:
+def _pages(document: PdfDocument) -> Iterator[PageText | None]:
     """Yield the pages; None for a damaged one.
 
     Several pages are read before any is parsed: MuPDF and Python push each other's code out of the
@@ -99,21 +99,21 @@ def _pages(document: Document) -> Iterator[PageText | None]:
             yield _page(sheet) if sheet else None
 
 
-def _sheet(document: Document, number: int) -> Sheet | None:
+def _sheet(document: PdfDocument, number: int) -> Sheet | None:
     try:
         return document.sheet(number)
-    except Unreadable:
+    except UnreadablePdf:
         return None
 
 
 def _page(sheet: Sheet) -> PageText | None:
     try:
         return page_text(sheet)
-    except Unreadable:
+    except UnreadablePdf:
         return None
 
 
-def _without_text(document: Document, path: Path, origin: str, damaged: bool) -> Iterator[Item]:
+def _without_text(document: PdfDocument, path: Path, origin: str, damaged: bool) -> Iterator[Item]:
     if damaged or document.fixed:
         yield trouble(origin, "damaged: nothing can be read on its pages")
         return
@@ -133,7 +133,7 @@ def _without_text(document: Document, path: Path, origin: str, damaged: bool) ->
     yield trouble(origin, f"no text on its pages: known by its title only; {_OCR}")
 
 
-def _paper(document: Document, pages: Sequence[PageText], path: Path, origin: str) -> Paper:
+def _paper(document: PdfDocument, pages: Sequence[PageText], path: Path, origin: str) -> Paper:
     first = "\n".join(line.text for block in pages[0].blocks for line in block)
     known = find_ids(path, first, pages[0].sideways)
     pieces = read_order(pages)
@@ -142,7 +142,7 @@ def _paper(document: Document, pages: Sequence[PageText], path: Path, origin: st
     below = _take_title(on_first, named)
     size, bold = body_type(pieces)
     spelled = Spelled.of("\n".join([row.text for piece in pieces for row in piece.rows]))
-    found = Reading(size, bold, spelled).read([piece for piece in pieces if piece.rows])
+    found = BodyReading(size, bold, spelled).read([piece for piece in pieces if piece.rows])
     all_parts = front.with_front(found.parts)
     abstract, parts = front.find_abstract(all_parts)
     authors = front.find_authors(below, document.metadata("Author"))
@@ -166,10 +166,10 @@ def _paper(document: Document, pages: Sequence[PageText], path: Path, origin: st
     )
 
 
-def _take_title(pieces: Sequence[Piece], named: front.Named) -> list[Line]:
+def _take_title(pieces: Sequence[Piece], named: front.Named) -> list[PageLine]:
     """Remove the title's rows from the pieces, and return the rows below them."""
     taken = set(named.rows)
-    below: list[Line] = []
+    below: list[PageLine] = []
     for p, piece in enumerate(pieces):
         if not taken or (p, 0) > named.rows[-1]:
             below += piece.rows

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hpcscientist.literature.sources.pdf import headings
 from hpcscientist.literature.sources.pdf.lines import (
     SIGNS,
-    Line,
+    PageLine,
     Piece,
     Spelled,
     first_sentence,
@@ -54,7 +54,7 @@ def may_have_formula(text: str, signs: str) -> bool:
     return (text[-1:] == ")" or ")\n" in text) and _NUMBERED_LINE.search(text) is not None
 
 
-def is_formula(row: Line, left: int) -> bool:
+def is_formula(row: PageLine, left: int) -> bool:
     """Return whether a row is a formula by itself; `left` is the column's edge.
 
     A formula has a relation or a large operator, few words, and is indented or numbered.
@@ -65,7 +65,7 @@ def is_formula(row: Line, left: int) -> bool:
     return row.x0 - left > row.size or _NUMBER.search(text) is not None
 
 
-def is_fragment(row: Line) -> bool:
+def is_fragment(row: PageLine) -> bool:
     """Return whether a row may belong to an adjacent formula: limits, denominator, number."""
     text = row.text
     if len(text) > _FRAGMENT or text[0] in _BULLETS:
@@ -81,7 +81,7 @@ def prose(text: str) -> float:
     return sum(map(len, words)) / max(1, len(text) - text.count(" "))
 
 
-def formula_text(rows: list[Line]) -> str:
+def formula_text(rows: list[PageLine]) -> str:
     """Return the rows of a formula as one line.
 
     MuPDF reports no gap after a symbol, so a blank is restored after an operator that has one
@@ -103,7 +103,7 @@ _EXPLAINS = ("where ", "with ", "here ", "wobei ", "où ", "donde ")
 
 
 @dataclass(slots=True)
-class Part:
+class BodyPart:
     """A heading and the text below it. `asides` are captions and footnotes."""
 
     heading: str
@@ -124,7 +124,7 @@ class Part:
 class Body:
     """The content of a document. The first part is everything before the first heading."""
 
-    parts: list[Part]
+    parts: list[BodyPart]
     formulas: list[Formula]
 
 
@@ -137,14 +137,14 @@ def body_type(pieces: Sequence[Piece]) -> tuple[int, bool]:
     return sizes.most_common(1)[0][0] if sizes else (0, False)
 
 
-class Reading:
+class BodyReading:
     """Builds parts and formulas in one pass over the pieces."""
 
     def __init__(self, size: int, bold: bool, spelled: Spelled) -> None:
         self._size, self._bold, self._spelled = size, bold, spelled
-        self.parts = [Part("", "")]
+        self.parts = [BodyPart("", "")]
         self.formulas: list[Formula] = []
-        self._formula: list[Line] = []
+        self._formula: list[PageLine] = []
         self._context = ""
         self._after_formula = False  # a paragraph after a formula is not joined with the last one
 
@@ -193,7 +193,7 @@ class Reading:
                 at += 1
         self._paragraph(rows[start:])
 
-    def _of_formula(self, row: Line, piece: Piece) -> bool:
+    def _of_formula(self, row: PageLine, piece: Piece) -> bool:
         if row.size < self._size * SMALLER and not self._formula:
             return False
         if is_formula(row, piece.left):
@@ -204,22 +204,24 @@ class Reading:
             return near and is_fragment(row)
         return row.math and row.x0 - piece.left > row.size and is_fragment(row)
 
-    def _add_to_formula(self, row: Line, left: int) -> None:
+    def _add_to_formula(self, row: PageLine, left: int) -> None:
         """Add a row to the current formula, or begin a new one if that has its number already."""
         numbered = any(is_numbered(r.text) for r in self._formula)
         if numbered and row.y0 >= max(r.y1 for r in self._formula) and is_formula(row, left):
             self._end_formula()
         self._formula.append(row)
 
-    def _heading(self, rows: list[Line], page: int) -> None:
+    def _heading(self, rows: list[PageLine], page: int) -> None:
         self._end_formula()
         text = fixed("\n".join(row.text for row in rows), self._spelled)
         first = headings.is_first(text)
-        self.parts.append(Part(headings.heading_text(text), headings.bare_name(text), page, first))
+        self.parts.append(
+            BodyPart(headings.heading_text(text), headings.bare_name(text), page, first)
+        )
         self._after_formula = False
         self._context = ""
 
-    def _paragraph(self, rows: list[Line], lines: str = "") -> None:
+    def _paragraph(self, rows: list[PageLine], lines: str = "") -> None:
         if not rows:
             return
         self._end_formula()
@@ -270,11 +272,11 @@ class Reading:
                     return
         self._keep_reference(rows, piece)
 
-    def _keep_reference(self, rows: list[Line], piece: Piece) -> None:
+    def _keep_reference(self, rows: list[PageLine], piece: Piece) -> None:
         self.parts[-1].pieces.append(Piece(rows, piece.page, piece.left, piece.right))
 
 
-def sections(parts: Sequence[Part]) -> tuple[Section, ...]:
+def sections(parts: Sequence[BodyPart]) -> tuple[Section, ...]:
     """Return parts as sections; headings without text from a table of contents are left out."""
     return tuple(
         Section(heading=part.heading, text=text)
@@ -301,8 +303,8 @@ def entries(pieces: list[Piece], spelled: Spelled) -> list[str]:
     hanging indents do; else each block is one entry.
     """
     starts = _by_labels(pieces) or _by_numbers(pieces) or _by_indents(pieces)
-    found: list[list[Line]] = []
-    current: list[Line] = []
+    found: list[list[PageLine]] = []
+    current: list[PageLine] = []
     for index, piece in enumerate(pieces):
         for at, row in enumerate(piece.rows):
             begins = (index, at) in starts if starts else at == 0

@@ -30,7 +30,7 @@ _LEFT_OUT = ("pymupdf.layout", "pymupdf4llm")
 _BUFFER = 2**17  # bytes; more than a page needs, so that no buffer has to grow
 
 
-class Unreadable(Exception):
+class UnreadablePdf(Exception):
     """A file or a page that MuPDF cannot read."""
 
 
@@ -97,7 +97,7 @@ def _fixed(data: bytes) -> list[TextBlock]:
     try:
         return msgspec.convert(json.loads(text, strict=False), _Blocks).blocks
     except (ValueError, msgspec.MsgspecError) as error:
-        raise Unreadable(f"MuPDF's account of a page is damaged: {error}") from error
+        raise UnreadablePdf(f"MuPDF's account of a page is damaged: {error}") from error
 
 
 @cache
@@ -117,7 +117,7 @@ def pymupdf() -> Any:
     return found
 
 
-class Document:
+class PdfDocument:
     """An open PDF. Raises Unreadable, and LibraryError if PyMuPDF is not installed.
 
     `pages` is 0 if the file needs a password; an empty one is tried first.
@@ -151,7 +151,7 @@ class Document:
         try:
             yield
         except (self._mupdf.FzErrorBase, RuntimeError, ValueError) as error:
-            raise Unreadable(str(error).partition(": ")[2] or str(error)) from error
+            raise UnreadablePdf(str(error).partition(": ")[2] or str(error)) from error
 
     @property
     def fixed(self) -> bool:
@@ -164,7 +164,7 @@ class Document:
             with self._told():
                 found: str = self._mupdf.fz_lookup_metadata2(self._document, f"info:{key}")
                 return found
-        except Unreadable:
+        except UnreadablePdf:
             return ""
 
     def sheet(self, number: int) -> Sheet:

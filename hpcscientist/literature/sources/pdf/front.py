@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hpcscientist.literature.sources import ids
 from hpcscientist.literature.sources.pdf import headings
-from hpcscientist.literature.sources.pdf.body import Part, body_type
-from hpcscientist.literature.sources.pdf.lines import Line, Piece, Spelled, fixed, plain
+from hpcscientist.literature.sources.pdf.body import BodyPart, body_type
+from hpcscientist.literature.sources.pdf.lines import PageLine, Piece, Spelled, fixed, plain
 from hpcscientist.literature.sources.text import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
 
 _INSANE = re.compile(
@@ -89,7 +89,7 @@ def _text(pieces: Sequence[Piece], group: Sequence[tuple[int, int]]) -> str:
 def _groups(pieces: Sequence[Piece]) -> list[list[tuple[int, int]]]:
     """Return groups of adjacent rows in the same type, largest type first; at most ten."""
     groups: list[list[tuple[int, int]]] = []
-    last: Line | None = None
+    last: PageLine | None = None
     for p, piece in enumerate(pieces):
         for r, row in enumerate(piece.rows):
             near = (
@@ -116,7 +116,7 @@ def _may_be_title(text: str) -> bool:
     return wide or letters >= 6
 
 
-def find_authors(rows: Sequence[Line], metadata: object) -> tuple[str, ...]:
+def find_authors(rows: Sequence[PageLine], metadata: object) -> tuple[str, ...]:
     """Return the authors: from metadata if sane, else from the rows of names below the title."""
     told = _names(sane(metadata))
     if told:
@@ -144,7 +144,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def with_front(parts: list[Part]) -> list[Part]:
+def with_front(parts: list[BodyPart]) -> list[BodyPart]:
     """Return parts with all front matter in the first: authors in large type are not headings."""
     ends = (
         k
@@ -166,7 +166,7 @@ def _is_byline(text: str) -> bool:
     return "@" in text or _PLACE.search(text) is not None or bool(_names(_MARKS.sub(" , ", text)))
 
 
-def find_abstract(parts: list[Part]) -> tuple[str, list[Part]]:
+def find_abstract(parts: list[BodyPart]) -> tuple[str, list[BodyPart]]:
     """Return the abstract, and the parts that are the paper's sections.
 
     The abstract has a heading, or begins with the word "abstract" (in several languages), or is
@@ -219,7 +219,7 @@ _DOI_SAID = re.compile(r"(?:doi(?:\.org/|\s*:?\s*|/))\s*(10\.\d{4,9}/[^\s\"<>]+)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class FrontMatter:
     """A paper's ids and year from page 1, the stamp in its margin and the name of the file."""
 
     doi: str
@@ -227,7 +227,7 @@ class Known:
     year: int | None
 
 
-def find_ids(path: Path, first: str, stamps: Sequence[str]) -> Known:
+def find_ids(path: Path, first: str, stamps: Sequence[str]) -> FrontMatter:
     """Return ids and year. `first` is page 1 as text, `stamps` its sideways lines.
 
     Only an arXiv id in the stamp or the file's name is surely the paper's own; one in the text may
@@ -244,7 +244,7 @@ def find_ids(path: Path, first: str, stamps: Sequence[str]) -> Known:
         year: int | None = int(stamped[-1])
     else:
         year = _published(first) or (ids.arxiv_year(arxiv) if arxiv else None)
-    return Known(doi, arxiv, year)
+    return FrontMatter(doi, arxiv, year)
 
 
 def _published(first: str) -> int | None:

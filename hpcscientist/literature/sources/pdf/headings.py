@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.literature.sources.pdf.lines import Line, Piece
+from hpcscientist.literature.sources.pdf.lines import PageLine, Piece
 
 # The names of a paper's parts, in lower case, in the most common languages.
 
@@ -107,7 +107,7 @@ def heading_rows(piece: Piece, at: int, body: int, body_bold: bool) -> int:
     return len(piece.rows) if apart else 0
 
 
-def _stands_apart(row: Line, left: int, rest: str) -> bool:
+def _stands_apart(row: PageLine, left: int, rest: str) -> bool:
     """Return whether a numbered row in the type of running text is a heading.
 
     `rest` is its text without the number.

@@ -28,7 +28,7 @@ _MATH = re.compile(
 
 
 @dataclass(slots=True)
-class Line:
+class PageLine:
     """A line of text, in eighths of a point from the page's top left; `size` is the font's."""
 
     x0: int
@@ -42,7 +42,7 @@ class Line:
     text: str
 
 
-Block = list[Line]  # lines that belong together, as MuPDF sees it
+Block = list[PageLine]  # lines that belong together, as MuPDF sees it
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def _lines(found: Sequence[Row], sideways: list[str]) -> Block:
             continue
         bold, math = _style(font.name)
         block.append(
-            Line(
+            PageLine(
                 x,
                 y,
                 x + width,
@@ -119,7 +119,7 @@ _DIGITS = re.compile(r"\d+")
 class Piece:
     """Adjacent rows in one column; `left` and `right` are the column's edges."""
 
-    rows: list[Line]
+    rows: list[PageLine]
     page: int
     left: int
     right: int
@@ -145,14 +145,14 @@ def read_order(pages: Sequence[PageText]) -> list[Piece]:
     return pieces
 
 
-def _repeated(margins: Sequence[Sequence[Line]]) -> set[str]:
+def _repeated(margins: Sequence[Sequence[PageLine]]) -> set[str]:
     seen: Counter[str] = Counter()
     for lines in margins:
         seen.update({_key(line.text) for line in lines})
     return {key for key, count in seen.items() if count > 1}
 
 
-def _margins(page: PageText) -> Iterator[Line]:
+def _margins(page: PageText) -> Iterator[PageLine]:
     top, bottom = page.height * _MARGIN, page.height * (1 - _MARGIN)
     for block in page.blocks:
         if block[0].y0 < top or block[-1].y1 > bottom:
@@ -163,7 +163,9 @@ def _key(text: str) -> str:
     return _DIGITS.sub("#", text).strip().lower()
 
 
-def _without_furniture(page: PageText, margins: Sequence[Line], repeated: set[str]) -> list[Block]:
+def _without_furniture(
+    page: PageText, margins: Sequence[PageLine], repeated: set[str]
+) -> list[Block]:
     dropped = {
         id(line)
         for line in margins
@@ -278,9 +280,9 @@ def _banded(left: list[Piece], right: list[Piece], across: list[Piece]) -> list[
     return [*ordered, *left[i:], *right[j:]]
 
 
-def rows(block: Block) -> list[Line]:
+def rows(block: Block) -> list[PageLine]:
     """Return a block's rows from the top, with rows that MuPDF split at gaps joined again."""
-    made: list[Line] = []
+    made: list[PageLine] = []
     for line in block:
         last = made[-1] if made else None
         if last is None or line.x0 < last.x1 - 8 or not _same_row(last, line):
@@ -288,7 +290,7 @@ def rows(block: Block) -> list[Line]:
             continue
         text = f"{last.text} {line.text}"
         longer = line if len(line.text) > len(last.text) else last
-        made[-1] = Line(
+        made[-1] = PageLine(
             last.x0,
             min(last.y0, line.y0),
             line.x1,
@@ -302,7 +304,7 @@ def rows(block: Block) -> list[Line]:
     return made
 
 
-def _same_row(one: Line, other: Line) -> bool:
+def _same_row(one: PageLine, other: PageLine) -> bool:
     overlap = min(one.y1, other.y1) - max(one.y0, other.y0)
     return 2 * overlap > min(one.y1 - one.y0, other.y1 - other.y0)
 

@@ -52,7 +52,7 @@ _INHERITED = ("year", "date", "booktitle", "journal", "journaltitle", "publisher
 
 
 @dataclass(slots=True)
-class Entry:
+class BibEntry:
     """An entry as written, without delimiters; field names are in lower case."""
 
     key: str
@@ -75,20 +75,20 @@ def read(path: Path, origin: str) -> Iterator[Item]:
         yield trouble(origin, "no entry of BibTeX in it")
 
 
-def entries_of(source: str, origin: str = "") -> Iterator[Entry | Trouble]:
+def entries_of(source: str, origin: str = "") -> Iterator[BibEntry | Trouble]:
     """Yield the entries in a text."""
-    numbered = (lines.Line(n, 0, t) for n, t in enumerate(source.split("\n"), 1))
+    numbered = (lines.TextLine(n, 0, t) for n, t in enumerate(source.split("\n"), 1))
     return entries(numbered, origin)
 
 
-def entries(found: Iterable[lines.Line | Trouble], origin: str) -> Iterator[Entry | Trouble]:
+def entries(found: Iterable[lines.TextLine | Trouble], origin: str) -> Iterator[BibEntry | Trouble]:
     """Yield the entries in lines.
 
     An entry that names a volume in `crossref` is yielded after it and inherits its year and venue.
     """
     strings: dict[str, str] = {}
     volumes: dict[str, dict[str, str]] = {}
-    waiting: dict[str, list[Entry]] = {}
+    waiting: dict[str, list[BibEntry]] = {}
     held = 0
     for piece in _pieces(found, origin):
         for item in [piece] if isinstance(piece, Trouble) else _parsed(*piece, origin, strings):
@@ -112,7 +112,7 @@ def entries(found: Iterable[lines.Line | Trouble], origin: str) -> Iterator[Entr
         yield from children
 
 
-def _of_volume(volume: Entry) -> dict[str, str]:
+def _of_volume(volume: BibEntry) -> dict[str, str]:
     """Return the fields that papers inherit from their volume."""
     kept = {name: volume.fields[name] for name in _INHERITED if name in volume.fields}
     if "title" in volume.fields:
@@ -120,13 +120,13 @@ def _of_volume(volume: Entry) -> dict[str, str]:
     return kept
 
 
-def _inherit(entry: Entry, fields: dict[str, str]) -> None:
+def _inherit(entry: BibEntry, fields: dict[str, str]) -> None:
     for name, value in fields.items():
         entry.fields.setdefault(name, value)
 
 
 def _pieces(
-    found: Iterable[lines.Line | Trouble], origin: str
+    found: Iterable[lines.TextLine | Trouble], origin: str
 ) -> Iterator[tuple[int, str] | Trouble]:
     first, held, size = 0, list[str](), 0
     for line in found:
@@ -150,7 +150,7 @@ def _pieces(
 
 def _parsed(
     first: int, source: str, origin: str, strings: dict[str, str]
-) -> Iterator[Entry | Trouble]:
+) -> Iterator[BibEntry | Trouble]:
     at = counted = 0
     while begin := _ENTRY.search(source, at):
         first += source.count("\n", counted, begin.start())
@@ -160,7 +160,7 @@ def _parsed(
             at = _closed(source, at - 1, _BRACE) or at
             continue
         reader = _Fields(source, at, ")" if begin[2] == "(" else "}", strings)
-        entry = Entry("" if kind == "string" else reader.key(), kind, line)
+        entry = BibEntry("" if kind == "string" else reader.key(), kind, line)
         for name, value in reader.fields():
             if kind != "string":
                 entry.fields.setdefault(name, value)
@@ -275,7 +275,7 @@ def _closed(source: str, at: int, pattern: re.Pattern[str]) -> int | None:
     return None
 
 
-def paper_of(entry: Entry, origin: str) -> Paper | None:
+def paper_of(entry: BibEntry, origin: str) -> Paper | None:
     """Return the paper of an entry; None if it has no title."""
     fields = entry.fields
     title = _plain(fields.get("title", ""), text.TITLE_CHARACTERS)

@@ -24,7 +24,7 @@ _DECODER = json.JSONDecoder(strict=False)
 _WRAPPERS = ("data", "results", "papers", "recommendedPapers")
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record and its place in the file, or in the content of a gzip file, as text for users."""
 
     place: str
@@ -78,12 +78,12 @@ def read_items(
 
 def read_records(
     path: Path, origin: str, start: int = 0, end: int | None = None
-) -> Iterator[Found | Trouble]:
+) -> Iterator[FoundRecord | Trouble]:
     """Yield the records whose lines begin at bytes [start, end). Raises OSError."""
     whole = _one_document(path, origin) if start == 0 else None
     if whole is not None:
         for number, value in enumerate(unwrapped(whole), 1):
-            yield Found(f"{origin}: record {number}", value)
+            yield FoundRecord(f"{origin}: record {number}", value)
         return
     complaints = Complaints(origin)
     array = False  # an array that is longer than a line may be, with one record per line
@@ -99,7 +99,7 @@ def read_records(
     yield from complaints.rest()
 
 
-def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[Found | Trouble]:
+def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[FoundRecord | Trouble]:
     value, problem = parse(text)
     values = [value] if not problem else _amid(text)
     if problem and not values:
@@ -107,7 +107,7 @@ def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[Found | 
             place, "not a line of JSON, one record a line is expected", problem
         )
     for one in values:
-        yield from (Found(place, record) for record in unwrapped(one))
+        yield from (FoundRecord(place, record) for record in unwrapped(one))
         if not isinstance(one, list | dict):
             yield from complaints.of(place, "not an object of JSON")
 
@@ -163,7 +163,7 @@ def unwrapped(value: Any) -> Iterator[dict[str, Any]]:
 def _one_document(path: Path, origin: str) -> Any:
     """Return the value of a file with one value over several lines; None for any other file."""
     found = lines.read_lines(path, origin)
-    first = next((i.text for i in found if isinstance(i, lines.Line) and i.text.strip()), "")
+    first = next((i.text for i in found if isinstance(i, lines.TextLine) and i.text.strip()), "")
     found.close()
     if not first.lstrip().startswith(("{", "[")) or not parse(first)[1]:
         return None

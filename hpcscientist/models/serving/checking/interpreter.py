@@ -53,7 +53,7 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class EngineImage:
     """An image in which engines run. `nvidia`: bind the node's driver libraries.
 
     `scratch` is the site's folder on each node's disk, with `$VARIABLES` unexpanded.
@@ -87,7 +87,7 @@ class Image:
         )
 
 
-def seen(folder: Path) -> list[Path]:
+def model_folders(folder: Path) -> list[Path]:
     """Return a model's folder, and the folders that its files link to (a hub's cache)."""
     found = [folder]
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -107,10 +107,10 @@ _QUIET = {
     "CUDA_VISIBLE_DEVICES": "",
     "OMP_NUM_THREADS": "1",
 }
-_ANSWERS: dict[tuple[str, tuple[str, ...]], Engine] = {}
+_ANSWERS: dict[tuple[str, tuple[str, ...]], ServingEngine] = {}
 
 
-class Engine(Record):
+class ServingEngine(Record):
     """What an interpreter has. Versions are "" if missing.
 
     `known`: the engine can run the architecture. `writes`: the architecture generates text.
@@ -159,12 +159,12 @@ def command(site: Site) -> tuple[str, ...]:
     return words(python) if python else (sys.executable,)
 
 
-def image_of(site: Site) -> Image | None:
+def image_of(site: Site) -> EngineImage | None:
     """Return the image that the engine runs in at a site; None if it runs without one."""
     if not site.serving.image:
         return None
     nvidia = bool(site.controller.gpus or shutil.which("nvidia-smi"))
-    return Image(site.serving.image, nvidia, site.serving.scratch or site.host.scratch)
+    return EngineImage(site.serving.image, nvidia, site.serving.scratch or site.host.scratch)
 
 
 def said(python: Sequence[str]) -> str:
@@ -173,7 +173,7 @@ def said(python: Sequence[str]) -> str:
     return " ".join(listed[listed.index(APPTAINER) :] if APPTAINER in listed else listed)
 
 
-def ask(folder: Path, python: Sequence[str], timeout_s: float = _ASK_S) -> Engine:
+def ask(folder: Path, python: Sequence[str], timeout_s: float = _ASK_S) -> ServingEngine:
     """Return what the serving interpreter has, and what it reads from a model's config.json.
 
     `fault` says why nothing is known. The interpreter gets no network and no GPU. This takes as
@@ -186,7 +186,7 @@ def ask(folder: Path, python: Sequence[str], timeout_s: float = _ASK_S) -> Engin
     return _ANSWERS[asked]
 
 
-def _ask(config: str, python: Sequence[str], timeout_s: float) -> Engine:
+def _ask(config: str, python: Sequence[str], timeout_s: float) -> ServingEngine:
     source = Path(supported.__file__).read_text(encoding="utf-8")
     try:
         # Importing torch and vLLM leaves folders among the temporary files.
@@ -203,17 +203,17 @@ def _ask(config: str, python: Sequence[str], timeout_s: float) -> Engine:
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        return Engine(python="", fault=f"no answer within {timeout_s:g} s")
+        return ServingEngine(python="", fault=f"no answer within {timeout_s:g} s")
     except OSError as error:
-        return Engine(python="", fault=f"cannot be started: {error.strerror or error}")
+        return ServingEngine(python="", fault=f"cannot be started: {error.strerror or error}")
     try:
-        return Engine.model_validate_json(done.stdout.strip().rpartition("\n")[2])
+        return ServingEngine.model_validate_json(done.stdout.strip().rpartition("\n")[2])
     except ValidationError:
         said = one_line(printable(done.stderr.strip().rpartition("\n")[2])) or "no answer"
-        return Engine(python="", fault=said)
+        return ServingEngine(python="", fault=said)
 
 
-def is_tried(engine: Engine) -> bool:
+def is_tried(engine: ServingEngine) -> bool:
     """Return whether these releases of vLLM and Ray were tested together."""
     return any(
         f"{engine.vllm}.".startswith(f"{vllm}.") and f"{engine.ray}.".startswith(f"{ray}.")
@@ -226,7 +226,7 @@ def tried() -> str:
     return ", ".join(f"vLLM {vllm} with Ray {ray}" for vllm, ray in TRIED)
 
 
-def reason(folder: Path, python: Sequence[str], engine: Engine) -> str | None:
+def reason(folder: Path, python: Sequence[str], engine: ServingEngine) -> str | None:
     """Return why an interpreter that answered so cannot serve a model, or None if it can."""
     architecture = weights.architecture(weights.read_config(folder))
     where = said(python)

@@ -126,7 +126,7 @@ class LayerCache(Record):
     state: int = 0
 
 
-class Shape(Record):
+class DecoderShape(Record):
     """Counts of a decoder; `context` in tokens, 0 if the model sets no limit.
 
     `caches` has an entry for each layer, in order. `inner` is the widest inner width of a layer,
@@ -157,7 +157,7 @@ class Shape(Record):
 
 def read_shape(
     config: Mapping[str, Any], engine: Mapping[str, Any] | None = None
-) -> tuple[Shape | None, list[str]]:
+) -> tuple[DecoderShape | None, list[str]]:
     """Return the shape and what config.json lacks; the shape is None if anything is lacking.
 
     `engine` is the serving engine's view of the text model's part; it takes precedence.
@@ -189,7 +189,7 @@ def read_shape(
     if lacks or not isinstance(architectures, list):
         return None, lacks
     method, block, kv_bits = _quantization(said)
-    return Shape(
+    return DecoderShape(
         architecture=str(architectures[0]),
         hidden=hidden,
         inner=_number(said, _INNER) or 4 * hidden,

@@ -32,7 +32,7 @@ _LAYER = re.compile(r"(^|\.)(layers|h|blocks|block)\.\d+\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class TensorSums:
     """Sums over tensors: bytes as stored, and the number of floats of 16 bits or more.
 
     Those floats take the engine's dtype when loaded; everything else stays as stored. `outside_*`
@@ -45,9 +45,9 @@ class Tally:
     outside_floats: int = 0
     outside_bytes: int = 0
 
-    def __add__(self, more: Tally) -> Tally:
+    def __add__(self, more: TensorSums) -> TensorSums:
         """Return the sum of both."""
-        return Tally(
+        return TensorSums(
             self.stored + more.stored,
             self.floats + more.floats,
             self.other_bytes + more.other_bytes,
@@ -61,7 +61,7 @@ class Shard:
     """One file: the names of its tensors and their sums."""
 
     names: frozenset[str] = frozenset()
-    tally: Tally = field(default_factory=Tally)
+    tally: TensorSums = field(default_factory=TensorSums)
 
 
 class Broken(Exception):
@@ -104,7 +104,7 @@ def is_pointer(path: Path) -> bool:
 
 def _shard(header: Mapping[str, Any], room: int) -> Shard:
     tensors = {name: said for name, said in header.items() if name != "__metadata__"}
-    tally, end = Tally(), 0
+    tally, end = TensorSums(), 0
     try:
         spans = sorted(
             (*map(int, said["data_offsets"]), name, str(said["dtype"]), math.prod(said["shape"]))
@@ -125,11 +125,11 @@ def _shard(header: Mapping[str, Any], room: int) -> Shard:
     return Shard(frozenset(tensors), tally)
 
 
-def _tally(name: str, dtype: str, stored: int, count: int) -> Tally:
+def _tally(name: str, dtype: str, stored: int, count: int) -> TensorSums:
     floats, other = (count, 0) if dtype in _FLOATS else (0, stored)
     if _LAYER.search(name):
-        return Tally(stored, floats, other)
-    return Tally(stored, floats, other, floats, other)
+        return TensorSums(stored, floats, other)
+    return TensorSums(stored, floats, other, floats, other)
 
 
 # Resolves a model's name to a folder: a path, or a name of the model hub in the local cache.

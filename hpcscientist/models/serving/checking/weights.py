@@ -19,11 +19,11 @@ from jinja2.parser import Parser
 
 from hpcscientist.errors import WeightsError
 from hpcscientist.files.text import printable
-from hpcscientist.models.serving.checking.shape import Shape, read_shape
+from hpcscientist.models.serving.checking.shape import DecoderShape, read_shape
 from hpcscientist.models.serving.checking.tensors import (
     Broken,
     Shard,
-    Tally,
+    TensorSums,
     is_pointer,
     read_shard,
 )
@@ -170,7 +170,7 @@ _CONVERT = (
 )
 
 
-class Checkpoint(Shape):
+class Checkpoint(DecoderShape):
     """A whole model on disk. Bytes; `folder` is absolute.
 
     `weight_bytes` are the tensors as stored. Of their numbers, `floats` take the engine's dtype in
@@ -239,7 +239,7 @@ def architecture(config: str) -> str:
     return ""
 
 
-def _inspect(folder: Path) -> tuple[dict[str, Any], Tally, list[str]]:
+def _inspect(folder: Path) -> tuple[dict[str, Any], TensorSums, list[str]]:
     """Return config.json, the sums over the weights, and what is wrong with any of the files."""
     if not folder.is_dir():
         raise WeightsError(f"{folder}: there is no such folder; give the folder of a model")
@@ -259,17 +259,17 @@ def _refuse(folder: Path, found: list[str]) -> NoReturn:
     raise WeightsError(f"{folder} cannot be served: {'; '.join(said)}", said)
 
 
-def _weights(folder: Path) -> tuple[Tally, list[str]]:
+def _weights(folder: Path) -> tuple[TensorSums, list[str]]:
     """Return the sums over all shards, and what is wrong with them."""
     index, wrong = read_json(folder / _INDEX)
     if wrong:
-        return Tally(), [wrong]
+        return TensorSums(), [wrong]
     owners = index.get("weight_map") if isinstance(index, dict) else None
     if index is not None and not _is_map(owners):
-        return Tally(), [f"{_INDEX} maps no tensors to files: download it again"]
+        return TensorSums(), [f"{_INDEX} maps no tensors to files: download it again"]
     names = sorted(set(owners.values()) if owners else _by_pattern(folder))
     if not names:
-        return Tally(), [_nothing(folder)]
+        return TensorSums(), [_nothing(folder)]
     found: list[str] = []
     absent = [name for name in names if not (folder / name).exists()]
     if absent:
@@ -294,7 +294,7 @@ def _weights(folder: Path) -> tuple[Tally, list[str]]:
             found.append(f"weights: files lack tensors of their index ({_some(strays)})")
     elif shards and not any(shard.names for shard in shards.values()):
         found.append("weights: the files hold no tensors")
-    return sum((shard.tally for shard in shards.values()), Tally()), found
+    return sum((shard.tally for shard in shards.values()), TensorSums()), found
 
 
 def _is_map(owners: object) -> bool:

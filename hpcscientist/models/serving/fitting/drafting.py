@@ -19,7 +19,7 @@ _MIB = 2**20
 _SPARE_CPUS = 16
 
 
-class Allocation(Record):
+class PlaneAllocation(Record):
     """Where a plane runs. `nodes` are host names, the head first; `address` is the head's, numeric.
 
     `number` is the job's, or a process id: the ports follow from it.
@@ -49,7 +49,7 @@ def draft(
     root: Path,
     owner: str,
     layouts: Mapping[Path, Layout],
-    allocation: Allocation,
+    allocation: PlaneAllocation,
     machine: Machine,
     settings: ServingSettings,
     site: Site,

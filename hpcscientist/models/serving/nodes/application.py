@@ -22,7 +22,7 @@ from typing import Any
 from hpcscientist.errors import ServingError
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.models.serving import secrets
-from hpcscientist.models.serving.nodes.replica import Replica, State
+from hpcscientist.models.serving.nodes.replica import Replica, ReplicaState
 from hpcscientist.models.serving.order import Address, Endpoint, Order, ServedModel, ServingPaths
 
 # The certificate that a plane of several nodes creates for itself, anew at each start.
@@ -92,20 +92,20 @@ def main(arguments: Sequence[str]) -> int:
         placed.look()
 
 
-class Placed:
+class PlacedReplicas:
     """The replicas requested from Ray. `states`: the last known state of each."""
 
     def __init__(self) -> None:
         self._actors: list[Any] = []
         self._asked: dict[int, Any] = {}
         self.models: list[ServedModel] = []
-        self.states: list[State] = []
+        self.states: list[ReplicaState] = []
 
     def add(self, model: ServedModel, actor: Any) -> None:
         """Add a replica."""
         self._actors.append(actor)
         self.models.append(model)
-        self.states.append(State(phase=f"{model.name} waits for a place"))
+        self.states.append(ReplicaState(phase=f"{model.name} waits for a place"))
 
     def look(self) -> None:
         """Ask each replica for its state, for a moment; a lost replica does not answer."""
@@ -122,7 +122,9 @@ class Placed:
                 continue
             except ray.exceptions.RayError as error:
                 name = type(error).__name__
-                self.states[number] = State(phase=f"{self.models[number].name} is lost ({name})")
+                self.states[number] = ReplicaState(
+                    phase=f"{self.models[number].name} is lost ({name})"
+                )
             del self._asked[number]
         time.sleep(_POLL_S)
 
@@ -132,11 +134,11 @@ class Placed:
         return tuple(Address(model=model.name, url=state.url) for model, state in both if state.url)
 
 
-def _place(order: Order, paths: ServingPaths, tell: Callable[[str], None]) -> Placed:
+def _place(order: Order, paths: ServingPaths, tell: Callable[[str], None]) -> PlacedReplicas:
     """Have Ray start an actor for each replica. Raises ServingError."""
     import ray  # noqa: PLC0415
 
-    until, placed = time.monotonic() + order.ready_s, Placed()
+    until, placed = time.monotonic() + order.ready_s, PlacedReplicas()
     ray.init(address=f"{order.head}:{order.ports.gcs}", namespace="hpcsci", log_to_driver=False)
     nodes = len(order.nodes)
     while (found := sum(node["Alive"] for node in ray.nodes())) < nodes:
@@ -175,7 +177,7 @@ def resources(model: ServedModel) -> dict[str, Any]:
 
 
 def _await_answers(
-    order: Order, paths: ServingPaths, placed: Placed, tell: Callable[[str], None]
+    order: Order, paths: ServingPaths, placed: PlacedReplicas, tell: Callable[[str], None]
 ) -> None:
     """Wait until all replicas answer, and have each generate one token. Raises ServingError."""
     until = time.monotonic() + order.ready_s
@@ -221,7 +223,7 @@ def _ask(paths: ServingPaths, address: Address) -> None:
         raise ServingError(f"{address.model} does not answer: {error}; see {paths.logs}") from error
 
 
-def _endpoint(order: Order, placed: Placed, started: float) -> Endpoint:
+def _endpoint(order: Order, placed: PlacedReplicas, started: float) -> Endpoint:
     """Return where models answer now."""
     return Endpoint(
         nonce=order.nonce,

@@ -40,7 +40,7 @@ _POLL_S = 0.5
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Told(Exception):
+class EndSignal(Exception):
     """A signal asks this node to end."""
 
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         folder = leftovers.temporary_folder(order)
         memory.keep_list(folder)
         return _serve(order, role, own, folder, memory)
-    except Told:
+    except EndSignal:
         return 0
     finally:
         _ignore()
@@ -227,7 +227,7 @@ def _ignore() -> None:
 
 def _tell(number: int, frame: FrameType | None) -> None:
     _ignore()  # a second signal would interrupt the cleanup that the first one started
-    raise Told(signal.Signals(number).name)
+    raise EndSignal(signal.Signals(number).name)
 
 
 if __name__ == "__main__":

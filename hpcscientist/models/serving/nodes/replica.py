@@ -38,7 +38,7 @@ _PHASES = (
 )
 
 
-class State(Record):
+class ReplicaState(Record):
     """The state of a replica.
 
     `url`: where it answers, "" while it does not. `phase`: what it does until then. `fault`: why it
@@ -60,25 +60,25 @@ class Replica:
         self._paths = ServingPaths(self._order.folder)
         self._log = self._paths.log(f"{self._model.name}-{number}")
         self._folder = Path(tempfile.mkdtemp(prefix="r-", dir=os.environ.get(caches.FOLDER)))
-        self._state = State()
+        self._state = ReplicaState()
         self._archive = caches.archive(self._model, os.environ)
         # One replica of a model keeps the archive for all: they compile the same files.
         self._keeps, self._unpacked = number == 0, caches.unpack(self._archive, self._folder)
         self._server = self._start()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def state(self) -> State:
+    def state(self) -> ReplicaState:
         """Return the current state."""
         if self._state.url or self._state.fault:
             return self._state
         said = read_tail(self._log, _TAIL)
         phases = [does for pattern, does in _PHASES if re.search(pattern, said)]
         does = phases[-1] if phases else "imports the engine"
-        return State(phase=f"{self._model.name} {does}; its log is {self._log}")
+        return ReplicaState(phase=f"{self._model.name} {does}; its log is {self._log}")
 
     def _start(self) -> subprocess.Popen[bytes]:
         is_alone = len(self._order.nodes) == 1
-        given = server.Server(
+        given = server.ServerSpec(
             model=self._model,
             host="127.0.0.1" if is_alone else os.environ["VLLM_HOST_IP"],
             address=self._folder / "address",
@@ -107,13 +107,13 @@ class Replica:
         """Notice when the server answers, and end when it ends: Ray then starts another replica."""
         while (status := self._server.poll()) is None:
             if not self._state.url and (url := self._answers()):
-                self._state = State(url=url)
+                self._state = ReplicaState(url=url)
                 if self._keeps:
                     caches.keep(self._archive, self._folder, self._unpacked)
             time.sleep(_POLL_S)
         if not self._state.url:
             why = f"{self._model.name}: its engine ended with status {status}: {self._last_words()}"
-            self._state = State(fault=f"{why}; see {self._log}")
+            self._state = ReplicaState(fault=f"{why}; see {self._log}")
             time.sleep(_PAUSE_S)
         os._exit(1)
 

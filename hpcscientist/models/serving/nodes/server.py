@@ -2,7 +2,7 @@
 
     python -m hpcscientist.models.serving.nodes.server SERVER
 
-SERVER is a file that holds a `Server`. The process writes its address into a file once it has a
+SERVER is a file that holds a `ServerSpec`. The process writes its address into a file once it has a
 port. It ends, together with its engine, when the other end of its standard input is closed.
 
 vLLM's server is started by the names that its own command line uses, and not through
@@ -34,7 +34,7 @@ from hpcscientist.records.base import Record
 _COMPACT = json.dumps({"backend": "xgrammar", "disable_any_whitespace": True})
 
 
-class Server(Record):
+class ServerSpec(Record):
     """What one server serves. `host` is the address it listens on, at a free port.
 
     `certificate` and `certificate_key` are files, "" for no TLS; the server writes its own address
@@ -50,7 +50,7 @@ class Server(Record):
 
 def main(arguments: Sequence[str]) -> None:
     """Serve until the process that started this one is gone."""
-    given = Server.model_validate_json(Path(arguments[0]).read_bytes())
+    given = ServerSpec.model_validate_json(Path(arguments[0]).read_bytes())
     threading.Thread(target=_end_with_starter, daemon=True).start()
     serve, parsers, parser = (
         _found("run_server", supported.SERVERS),
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
     uvloop.run(serve(args))
 
 
-def _wanted(given: Server) -> dict[str, Any]:
+def _wanted(given: ServerSpec) -> dict[str, Any]:
     """Return the arguments of the engine and of its server, by name."""
     own = {
         "model": given.model.folder,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from hpcscientist.papers.formulas import signed_value
-from hpcscientist.papers.walls.finding import Found, words
-from hpcscientist.papers.walls.scopes.told import Reading, Told
+from hpcscientist.papers.walls.finding import SentenceDefect, words
+from hpcscientist.papers.walls.scopes.told import NumberInSentence, SentenceContext
 from hpcscientist.records.facts import Fact, FactKind, Op, Statistic
 from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Direction
@@ -55,7 +55,7 @@ _NEGATIONS = frozenset(
 )
 
 
-def sign(n: Told) -> Iterator[Found]:
+def sign(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check the sign of a change against the word of direction that belongs to it."""
     statistic = n.fact.scope.statistic
     if statistic is not Statistic.DELTA or n.fact.kind not in (
@@ -96,18 +96,18 @@ def sign(n: Told) -> Iterator[Found]:
         )
 
 
-def _moves(n: Told) -> bool:
+def _moves(n: NumberInSentence) -> bool:
     """Return whether the number is an end of "from {a} to {b}", which `pairs` checks."""
     before = n.words[n.at - 1 : n.at]
     return before == ["from"] or (before == ["to"] and "from" in n.words[: n.at])
 
 
-def _minimised(n: Told) -> bool:
+def _minimised(n: NumberInSentence) -> bool:
     metrics = {m.name: m.direction for m in n.reading.sheet.metrics}
     return metrics.get(n.fact.scope.metric or "") is Direction.MINIMIZE
 
 
-def _direction(n: Told) -> tuple[str, int] | None:
+def _direction(n: NumberInSentence) -> tuple[str, int] | None:
     """Return the word of direction that belongs to the number, and its place, or None."""
     all_words = UP | DOWN | BETTER | WORSE | COSTS
     first, last = n.sentence.clause(n.at)
@@ -127,22 +127,22 @@ def _direction(n: Told) -> tuple[str, int] | None:
     return None
 
 
-def _as_found(n: Told, place: int) -> tuple[str, int] | None:
+def _as_found(n: NumberInSentence, place: int) -> tuple[str, int] | None:
     word = n.words[place]
     return None if word in COSTS - (UP | DOWN | BETTER | WORSE) else (word, place)
 
 
-def _is_name(n: Told, place: int) -> bool:
+def _is_name(n: NumberInSentence, place: int) -> bool:
     """Return whether a word is part of a name or of a metric, such as the metric "loss"."""
     named = [*n.reading.ideas, *n.reading.metrics]
     return any(m.first <= place <= m.last for m in named)
 
 
-def _negated(n: Told, place: int) -> bool:
+def _negated(n: NumberInSentence, place: int) -> bool:
     return bool(_NEGATIONS & set(n.words[max(0, place - 4) : place]))
 
 
-def pairs(reading: Reading) -> Iterator[Found]:
+def pairs(reading: SentenceContext) -> Iterator[SentenceDefect]:
     """Check "rises from {a} to {b}" and "{a} is higher than {b}" against the values."""
     sentence, numbers = reading.sentence, reading.sentence.numbers
     for first, second in pairwise(numbers):
@@ -165,7 +165,9 @@ def _comparable(a: Fact, b: Fact) -> bool:
     return a.scope.statistic is b.scope.statistic
 
 
-def _moves_between(reading: Reading, at: int, start: Fact, end: Fact) -> Iterator[Found]:
+def _moves_between(
+    reading: SentenceContext, at: int, start: Fact, end: Fact
+) -> Iterator[SentenceDefect]:
     words_ = reading.sentence.words
     change = abs(end.value) - abs(start.value) if start.signed else end.value - start.value
     for place in range(at - 1, -1, -1):
@@ -179,7 +181,9 @@ def _moves_between(reading: Reading, at: int, start: Fact, end: Fact) -> Iterato
     yield from _held(reading, word, place, change, start, end, at)
 
 
-def _compares(reading: Reading, first: int, second: int, a: Fact, b: Fact) -> Iterator[Found]:
+def _compares(
+    reading: SentenceContext, first: int, second: int, a: Fact, b: Fact
+) -> Iterator[SentenceDefect]:
     words_ = reading.sentence.words
     named = reading.ideas
     low, high = min(first, 0), second
@@ -216,8 +220,8 @@ def _compares(reading: Reading, first: int, second: int, a: Fact, b: Fact) -> It
 
 
 def _held(
-    reading: Reading, word: str, place: int, change: float, a: Fact, b: Fact, at: int
-) -> Iterator[Found]:
+    reading: SentenceContext, word: str, place: int, change: float, a: Fact, b: Fact, at: int
+) -> Iterator[SentenceDefect]:
     metrics = {m.name: m.direction for m in reading.sheet.metrics}
     quality = -change if metrics.get(a.scope.metric or "") is Direction.MINIMIZE else change
     right = (
@@ -229,7 +233,7 @@ def _held(
     negated = _NEGATIONS & set(reading.sentence.words[max(0, place - 4) : place])
     if not right and not negated:
         ref = reading.sentence.tokens[at].ref
-        yield Found(
+        yield SentenceDefect(
             DefectCode.WRONG_SIGN,
             str(ref.part) if ref is not None else word,
             f"{a.label} is {a.text}, {b.label} is {b.text}, and the sentence says {word!r}",

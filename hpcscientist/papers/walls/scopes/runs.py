@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hpcscientist.papers.walls.finding import Found, stem, words, write
+from hpcscientist.papers.walls.finding import SentenceDefect, stem, words, write
 from hpcscientist.papers.walls.mentions import setting_name
 from hpcscientist.papers.walls.scopes.directions import COSTS
-from hpcscientist.papers.walls.scopes.told import Told
-from hpcscientist.papers.walls.sentences import Mention, Sentence, Token, bind
+from hpcscientist.papers.walls.scopes.told import NumberInSentence
+from hpcscientist.papers.walls.sentences import Mention, Sentence, SentenceToken, bind
 from hpcscientist.records.facts import BASELINE, Fact, FactKind
 from hpcscientist.records.manuscript import DefectCode
 
@@ -30,7 +30,7 @@ _WITHOUT = frozenset({"without", "minus", "excluding", "leaving", "left", "dropp
 _LEADS = frozenset({"with", "at", "under", "no", "using"})
 
 
-def run(n: Told) -> Iterator[Found]:
+def run(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check the run of a number against the run that its clause is about."""
     further = [p for p in n.quantity.parts if p.scope.run not in (None, "main")]
     spoken = _Spoken(n)
@@ -43,7 +43,9 @@ def run(n: Told) -> Iterator[Found]:
         yield _run_wrong(n, min(spoken.named, default=None))
 
 
-def _further(n: Told, further: Sequence[Fact], spoken: _Spoken) -> Iterator[Found]:
+def _further(
+    n: NumberInSentence, further: Sequence[Fact], spoken: _Spoken
+) -> Iterator[SentenceDefect]:
     right = further[0].scope
     attempts = {fact.scope.attempt for fact in further}
     idea = n.reading.sheet.idea_by_id.get(right.idea or "")
@@ -64,7 +66,7 @@ class _Spoken:
     `ablates` says whether it leaves something out.
     """
 
-    def __init__(self, n: Told) -> None:
+    def __init__(self, n: NumberInSentence) -> None:
         self._n = n
         first, last = n.sentence.clause(n.at)
         self._clause = n.words[first:last]
@@ -134,12 +136,12 @@ class _Spoken:
         return idea is not None and any(title.lower() in said for title in idea.parts.values())
 
 
-def _is_further(token: Token) -> bool:
+def _is_further(token: SentenceToken) -> bool:
     parts = token.quantity.parts if token.quantity is not None else ()
     return any(part.scope.run not in (None, "main") for part in parts)
 
 
-def _run_wrong(n: Told, attempt: int | None) -> Found:
+def _run_wrong(n: NumberInSentence, attempt: int | None) -> SentenceDefect:
     if attempt is None:
         return n.wrong(
             DefectCode.WRONG_RUN,
@@ -158,7 +160,7 @@ def _run_wrong(n: Told, attempt: int | None) -> Found:
     return n.wrong(DefectCode.WRONG_RUN, f"the sentence speaks of attempt {attempt} of {own.idea}")
 
 
-def named_setting(n: Told) -> Iterator[Found]:
+def named_setting(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check that a hyperparameter is named: LEARNING_RATE is "the learning rate"."""
     fact = n.fact
     if fact.kind not in (FactKind.HYPERPARAMETER, FactKind.SETTING):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcscientist.papers.formulas import PERCENT
-from hpcscientist.papers.walls.finding import Found, same_but, words, write
+from hpcscientist.papers.walls.finding import SentenceDefect, same_but, words, write
 from hpcscientist.papers.walls.mentions import Level
 from hpcscientist.papers.walls.scopes.directions import BETTER, COSTS, DOWN, UP, WORSE
-from hpcscientist.papers.walls.scopes.told import Told
+from hpcscientist.papers.walls.scopes.told import NumberInSentence
 from hpcscientist.papers.walls.sentences import Mention, bind
 from hpcscientist.records.facts import Statistic
 from hpcscientist.records.manuscript import DefectCode
@@ -47,7 +47,7 @@ _TOKENS = {
 }
 
 
-def statistic_of(n: Told) -> Iterator[Found]:
+def statistic_of(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check a fact's statistic against the one that the sentence names; the default is the mean."""
     own, reading = n.fact.scope.statistic, n.reading
     if own is None or own is Statistic.N:
@@ -71,14 +71,14 @@ def statistic_of(n: Told) -> Iterator[Found]:
         yield _statistic_wrong(n, " ".join(n.words[bound.first : bound.last + 1]), said)
 
 
-def _is_other_end(n: Told) -> bool:
+def _is_other_end(n: NumberInSentence) -> bool:
     """Return whether the sentence calls one end of an interval the other end."""
     own, ends = n.fact.scope.statistic, (Level.LOW, Level.HIGH)
     named = [m.value for m in n.reading.statistics if m.value in ends]
     return own in _ENDS and len(set(named)) == 1 and own not in named[0]
 
 
-def _may_tell(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
+def _may_tell(n: NumberInSentence, mention: Mention[frozenset[Statistic]]) -> bool:
     """Return whether a mentioned statistic may be that of the number.
 
     A change "of the mean" is no mean, and a level may appear beside a gain.
@@ -94,7 +94,7 @@ def _may_tell(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
 
 
 def _nearest(
-    n: Told, mentions: Sequence[Mention[frozenset[Statistic]]]
+    n: NumberInSentence, mentions: Sequence[Mention[frozenset[Statistic]]]
 ) -> Mention[frozenset[Statistic]] | None:
     """Return the mention of the number's statistic: right after it, or the last before it."""
     tokens = n.sentence.tokens
@@ -120,7 +120,7 @@ def _nearest(
     )
 
 
-def _is_noun_of(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
+def _is_noun_of(n: NumberInSentence, mention: Mention[frozenset[Statistic]]) -> bool:
     """Return whether the number is the value of a noun of change: "the gain is {x}"."""
     if mention.last >= n.at:
         return False
@@ -130,7 +130,7 @@ def _is_noun_of(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
     return bool(set(between) & {"is", "was", "of", "are", "amounts"})
 
 
-def _told_as_change(n: Told) -> bool:
+def _told_as_change(n: NumberInSentence) -> bool:
     before = n.words[max(0, n.at - 1) : n.at]
     if before == ["by"]:
         earlier = set(n.words[: n.at])
@@ -139,7 +139,7 @@ def _told_as_change(n: Told) -> bool:
     return bool(before) and before[0] in verbs
 
 
-def _told_as_level(n: Told) -> bool:
+def _told_as_level(n: NumberInSentence) -> bool:
     before = n.words[max(0, n.at - 1) : n.at]
     if not before or n.quantity.fact.unit == PERCENT:
         return False
@@ -152,7 +152,7 @@ def _told_as_level(n: Told) -> bool:
     return not set(n.words) & changes
 
 
-def _statistic_wrong(n: Told, said: str, statistic: Statistic | None) -> Found:
+def _statistic_wrong(n: NumberInSentence, said: str, statistic: Statistic | None) -> SentenceDefect:
     own = n.fact.scope.statistic
     right = same_but(n.reading.sheet, n.fact, statistic=statistic) if statistic else None
     name = _NAMES.get(own, "value") if own else "value"
@@ -162,7 +162,7 @@ def _statistic_wrong(n: Told, said: str, statistic: Statistic | None) -> Found:
     )
 
 
-def qualified(n: Told) -> Iterator[Found]:
+def qualified(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check adjusted against unadjusted p-values, and the kinds of tokens, by their adjectives."""
     own, said = n.fact.scope.statistic, set(n.words)
     adjusted = bool(said & _ADJUSTED) and not said & _UNADJUSTED
@@ -182,6 +182,6 @@ def qualified(n: Told) -> Iterator[Found]:
             yield n.wrong(DefectCode.WRONG_COUNT, f"these are the {of} tokens")
 
 
-def _before_any(n: Told, wanted: frozenset[str]) -> int:
+def _before_any(n: NumberInSentence, wanted: frozenset[str]) -> int:
     places = [at for at, word in enumerate(n.words) if word in wanted]
     return places[0] - 1 if places else -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcscientist.papers.formulas import Quantity
-from hpcscientist.papers.walls.finding import Found
+from hpcscientist.papers.walls.finding import SentenceDefect
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.sentences import Flat, Sentence, sentences
 from hpcscientist.records.facts import BASELINE, Fact, FactSheet
@@ -11,7 +11,7 @@ from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Split
 
 
-class Reading:
+class SentenceContext:
     """What a sentence mentions, and what the sentences before it and the section title mention."""
 
     def __init__(self, sheet: FactSheet, vocabulary: Vocabulary, sentence: Sentence) -> None:
@@ -48,10 +48,10 @@ def context_sentence(context: str) -> Sentence | None:
     return found[0] if found else None
 
 
-class Told:
+class NumberInSentence:
     """One number in its sentence."""
 
-    def __init__(self, reading: Reading, at: int) -> None:
+    def __init__(self, reading: SentenceContext, at: int) -> None:
         self.reading, self.at, self.sentence = reading, at, reading.sentence
         token = reading.sentence.tokens[at]
         assert token.quantity is not None
@@ -65,6 +65,6 @@ class Told:
         """The fact that is printed."""
         return self.quantity.fact
 
-    def wrong(self, code: DefectCode, fix: str) -> Found:
+    def wrong(self, code: DefectCode, fix: str) -> SentenceDefect:
         """Return a defect of this number."""
-        return Found(code, self.written, fix)
+        return SentenceDefect(code, self.written, fix)

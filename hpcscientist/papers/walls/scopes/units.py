@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from hpcscientist.papers.formulas import PERCENT, POINTS
-from hpcscientist.papers.walls.finding import Found, words
+from hpcscientist.papers.walls.finding import SentenceDefect, words
 from hpcscientist.papers.walls.mentions import Level
-from hpcscientist.papers.walls.scopes.told import Told
+from hpcscientist.papers.walls.scopes.told import NumberInSentence
 from hpcscientist.records.facts import FactKind, Op, Statistic
 from hpcscientist.records.manuscript import DefectCode
 
@@ -69,7 +69,7 @@ _NOUN_ENDS = frozenset(
 )
 
 
-def glued(n: Told) -> Iterator[Found]:
+def glued(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Yield defects for digits, signs and letters right beside a number that change it."""
     tokens, at = n.sentence.tokens, n.at
     before = tokens[at - 1] if at else None
@@ -114,7 +114,7 @@ def glued(n: Told) -> Iterator[Found]:
             yield n.wrong(DefectCode.TYPED_NUMBER, "two facts make one number: part them")
 
 
-def approximate(n: Told) -> Iterator[Found]:
+def approximate(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Yield defects for false bounds: "more than {x}" for a value that is {x}."""
     statistic = n.fact.scope.statistic
     for phrase in _APPROXIMATE:
@@ -133,7 +133,7 @@ def approximate(n: Told) -> Iterator[Found]:
         yield n.wrong(code, f"remove {' '.join(phrase)!r}: the fact is the number itself")
 
 
-def unit(n: Told) -> Iterator[Found]:
+def unit(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check a fact's unit against the noun after the number, or before it."""
     unit, kind = n.fact.unit, n.fact.kind
     said, noun = _noun(n)
@@ -176,7 +176,7 @@ def unit(n: Told) -> Iterator[Found]:
         yield n.wrong(code, f"{what}: say so")
 
 
-def _is_relative(n: Told) -> bool:
+def _is_relative(n: NumberInSentence) -> bool:
     """Return whether the number is called relative: "a relative gain of", not "relative to"."""
     first = max([0, *(at + 1 for at in n.sentence.numbers if at < n.at)])
     near = n.words[first : n.at + 4]
@@ -186,15 +186,15 @@ def _is_relative(n: Told) -> bool:
     )
 
 
-def _bare(n: Told) -> str:
+def _bare(n: NumberInSentence) -> str:
     return n.written.strip("{}")
 
 
-def _unit_of(n: Told, said: frozenset[str], unit: str) -> bool:
+def _unit_of(n: NumberInSentence, said: frozenset[str], unit: str) -> bool:
     return any(unit.lower().endswith(f"_{word.lower()}") or unit == word for word in said)
 
 
-def _noun(n: Told) -> tuple[frozenset[str], str]:
+def _noun(n: NumberInSentence) -> tuple[frozenset[str], str]:
     """Return the units that the noun after the number may mean, and the noun."""
     tokens = n.sentence.tokens
     for place in range(n.at + 1, min(len(tokens), n.at + 7)):
@@ -215,7 +215,7 @@ def _noun(n: Told) -> tuple[frozenset[str], str]:
     return frozenset(), ""
 
 
-def _noun_before(n: Told) -> frozenset[str]:
+def _noun_before(n: NumberInSentence) -> frozenset[str]:
     """Return the units of the last noun before the number: "n = {x}", "of 12 ideas, {x}"."""
     for place in range(n.at - 1, -1, -1):
         word = n.words[place]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcscientist.papers.walls.finding import Found, nearest_id, write
+from hpcscientist.papers.walls.finding import SentenceDefect, nearest_id, write
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.scopes import directions, runs, statistics, units, whose
-from hpcscientist.papers.walls.scopes.told import Reading, Told
+from hpcscientist.papers.walls.scopes.told import NumberInSentence, SentenceContext
 from hpcscientist.papers.walls.sentences import Sentence
 from hpcscientist.records.facts import FactKind, FactSheet
 from hpcscientist.records.manuscript import DefectCode, Number
@@ -28,27 +28,29 @@ class ScopeWall:
     sheet: FactSheet
     vocabulary: Vocabulary
 
-    def check(self, sentence: Sentence) -> Iterator[Found]:
+    def check(self, sentence: Sentence) -> Iterator[SentenceDefect]:
         """Yield the defects of a sentence's numbers."""
         for token in sentence.tokens:
             if token.ref is None or not isinstance(token.ref.part, Number):
                 continue
             if (problem := token.ref.problem) is not None:
                 yield self._unresolved(token.ref.part, problem.unknown, str(problem))
-        reading = Reading(self.sheet, self.vocabulary, sentence)
+        reading = SentenceContext(self.sheet, self.vocabulary, sentence)
         for at in sentence.numbers:
-            yield from _all(Told(reading, at))
+            yield from _all(NumberInSentence(reading, at))
         yield from directions.pairs(reading)
 
-    def _unresolved(self, part: Number, unknown: str | None, why: str) -> Found:
+    def _unresolved(self, part: Number, unknown: str | None, why: str) -> SentenceDefect:
         if unknown is None:
-            return Found(DefectCode.BAD_FORMULA, str(part), why)
+            return SentenceDefect(DefectCode.BAD_FORMULA, str(part), why)
         close = nearest_id(self.sheet, unknown)
         fact = self.sheet.by_id.get(close) if close else None
-        return Found(DefectCode.UNKNOWN_FACT, str(part), write(fact, "write the id of a fact"))
+        return SentenceDefect(
+            DefectCode.UNKNOWN_FACT, str(part), write(fact, "write the id of a fact")
+        )
 
 
-def _all(told: Told) -> Iterator[Found]:
+def _all(told: NumberInSentence) -> Iterator[SentenceDefect]:
     """Yield all defects of one number."""
     fact = told.fact
     yield from units.glued(told)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hpcscientist.papers.walls.finding import Found, same_but, stem, words, write
+from hpcscientist.papers.walls.finding import SentenceDefect, same_but, stem, words, write
 from hpcscientist.papers.walls.mentions import Level
-from hpcscientist.papers.walls.scopes.told import Told
+from hpcscientist.papers.walls.scopes.told import NumberInSentence
 from hpcscientist.papers.walls.sentences import Mention, Sentence, bind
 from hpcscientist.records.facts import BASELINE, FactKind, Statistic
 from hpcscientist.records.manuscript import DefectCode
@@ -34,7 +34,7 @@ _SETUP_WORDS = frozenset(
 )
 
 
-def idea(n: Told) -> Iterator[Found]:
+def idea(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check the idea of a number against the idea that the sentence names for it."""
     scope, against = n.fact.scope, n.quantity.against
     own = n.quantity.parts[0].scope.idea
@@ -58,8 +58,8 @@ def idea(n: Told) -> Iterator[Found]:
 
 
 def _change_of(
-    n: Told, named: Sequence[Mention[str]], own: str, other: str | None
-) -> Iterator[Found]:
+    n: NumberInSentence, named: Sequence[Mention[str]], own: str, other: str | None
+) -> Iterator[SentenceDefect]:
     """Check the idea of a change: the idea that is not the comparand.
 
     A comparison with the baseline need not be stated.
@@ -92,22 +92,26 @@ def _change_of(
         yield _whose(n, bound.value)
 
 
-def _stems(n: Told, mention: Mention[str]) -> set[str]:
+def _stems(n: NumberInSentence, mention: Mention[str]) -> set[str]:
     return {stem(word) for word in n.words[mention.first : mention.last + 1]}
 
 
-def _before(n: Told, mention: Mention[str]) -> set[str]:
+def _before(n: NumberInSentence, mention: Mention[str]) -> set[str]:
     return set(n.words[max(0, mention.first - 4) : mention.first])
 
 
-def _is_outdone(n: Told, bound: Mention[str], named: Sequence[Mention[str]], own: str) -> bool:
+def _is_outdone(
+    n: NumberInSentence, bound: Mention[str], named: Sequence[Mention[str]], own: str
+) -> bool:
     """Return whether the bound mention is weak while the sentence clearly names the own idea."""
     weak = {(m.first, m.value) for m in named if m.is_weak}
     clear = {m.value for m in named if not m.is_weak}
     return (bound.first, bound.value) in weak and own in clear
 
 
-def _level_of(n: Told, named: Sequence[Mention[str]], own: str) -> Iterator[Found]:
+def _level_of(
+    n: NumberInSentence, named: Sequence[Mention[str]], own: str
+) -> Iterator[SentenceDefect]:
     if not named:
         yield from _unnamed(n, own)
         return
@@ -129,7 +133,7 @@ def _level_of(n: Told, named: Sequence[Mention[str]], own: str) -> Iterator[Foun
         yield _whose(n, bound.value)
 
 
-def _adjacent_comparand(n: Told, named: Sequence[Mention[str]]) -> Mention[str] | None:
+def _adjacent_comparand(n: NumberInSentence, named: Sequence[Mention[str]]) -> Mention[str] | None:
     """Return the comparand right before the number: "than the baseline's {x}"."""
     for mention in named:
         if mention.is_comparand and mention.last < n.at:
@@ -139,7 +143,7 @@ def _adjacent_comparand(n: Told, named: Sequence[Mention[str]]) -> Mention[str] 
     return None
 
 
-def _unnamed(n: Told, own: str) -> Iterator[Found]:
+def _unnamed(n: NumberInSentence, own: str) -> Iterator[SentenceDefect]:
     """Check a number whose sentence names no idea, by earlier sentences, section and paper."""
     reading = n.reading
     known = reading.earlier_ideas or reading.context_ideas
@@ -159,7 +163,7 @@ def _unnamed(n: Told, own: str) -> Iterator[Found]:
         yield n.wrong(DefectCode.WRONG_IDEA, f"say that this is of {own}")
 
 
-def _whose(n: Told, said: str) -> Found:
+def _whose(n: NumberInSentence, said: str) -> SentenceDefect:
     right = same_but(n.reading.sheet, n.fact, idea=said)
     own = n.quantity.parts[0].scope.idea
     return n.wrong(
@@ -168,7 +172,7 @@ def _whose(n: Told, said: str) -> Found:
     )
 
 
-def split(n: Told) -> Iterator[Found]:
+def split(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check a fact's split against the split that the text names; the default is the test split."""
     own, reading = n.fact.scope.split, n.reading
     against = n.quantity.against
@@ -202,7 +206,7 @@ def split(n: Told) -> Iterator[Found]:
         )
 
 
-def metric(n: Told) -> Iterator[Found]:
+def metric(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check a fact's metric against the metric that the text names; the default is the primary."""
     own, reading = n.fact.scope.metric, n.reading
     if own is None or n.fact.scope.statistic is Statistic.N:
@@ -220,7 +224,7 @@ def metric(n: Told) -> Iterator[Found]:
         )
 
 
-def published(n: Told) -> Iterator[Found]:
+def published(n: NumberInSentence) -> Iterator[SentenceDefect]:
     """Check that the sentence says who reported a published number, and in which setup."""
     said = set(n.words)
     whose = said & _PUBLISHED_WORDS

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Prompt
-from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.models.role_client import CallPurpose, RoleClient
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Sample, VettingStage
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Idea
@@ -42,7 +42,7 @@ class Board:
         asked = f"{self._rule}\nMay this idea be tried? {idea.proposal.summary}"
         prompt = Prompt(0, lambda level: (Message(role="user", content=asked),))
         reply = await self._client.ask(
-            Call(idea.idea_id, idea.number, "ethics"), EthicsReply, prompt
+            CallPurpose(idea.idea_id, idea.number, "ethics"), EthicsReply, prompt
         )
         return EthicsVerdict(allowed=reply.allowed, reason=reply.reason)
 

@@ -47,7 +47,7 @@ class ArrayTask:
         """Note that the task will never run again under its job id."""
         if self.cause is None:
             self.phase, self.cause, self.state = Phase.ENDED, cause, state
-            self.ended_at = commands.now()
+            self.ended_at = commands.loop_time()
 
     def remaining(self) -> list[int]:
         """Return the positions of the trials that have not ended, in order."""
@@ -88,7 +88,7 @@ def live_batch(batch: ArrayRecord, folder: BatchFolder, job_id: str | None) -> L
     return LiveBatch(batch, folder, job_id, tasks)
 
 
-class Ledger:
+class BatchLedger:
     """All live batches, and an index of the trials in them."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class Ledger:
         return sum(task.cause is None for _, task in self.tasks())
 
 
-def adopt(ledger: Ledger, submission: Path) -> None:
+def adopt(ledger: BatchLedger, submission: Path) -> None:
     """Take over the arrays of earlier drivers from their folders."""
     for path in sorted(submission.glob("*/batch.json")):
         folder = BatchFolder(path.parent)
@@ -171,7 +171,7 @@ def adopt(ledger: Ledger, submission: Path) -> None:
             ledger.add(live_batch(batch, folder, folder.job_id()))
 
 
-def adopt_by_name(ledger: Ledger, submission: Path, campaign_id: str, intent: Intent) -> None:
+def adopt_by_name(ledger: BatchLedger, submission: Path, campaign_id: str, intent: Intent) -> None:
     """Take over a batch that has no record on disk, to be found in the queue by its name."""
     if any(live.batch.batch_id == intent.batch_id for live in ledger.batches):
         return

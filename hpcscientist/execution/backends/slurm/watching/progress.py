@@ -11,7 +11,7 @@ from pathlib import Path
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends.slurm import commands
-from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
+from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.site import WatchSite
@@ -23,14 +23,14 @@ _NO_LOG = "its node does not see the run directory, or may not write there: it l
 _TASKS_A_LOOK = 500  # with more running than this, files are looked at less often
 
 
-class Progress:
+class TaskProgress:
     """Advances every array task as far as its files show, and reports what began and ended."""
 
     def __init__(
         self,
         paths: RunPaths,
         watch: WatchSite,
-        ledger: Ledger,
+        ledger: BatchLedger,
         tell: Callable[[Started | Ended], None],
     ) -> None:
         self._paths, self._watch, self._ledger, self._tell = paths, watch, ledger, tell
@@ -40,14 +40,14 @@ class Progress:
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
-        return max(0.0, self._next - commands.now())
+        return max(0.0, self._next - commands.loop_time())
 
     def look(self) -> None:
         """Look at the files of tasks that run or have ended.
 
         Raises RunDirectoryError once it is certain that nodes do not see the run directory.
         """
-        now = commands.now()
+        now = commands.loop_time()
         hurried = any(
             task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
         )
@@ -200,7 +200,7 @@ class Progress:
         patience = self._watch.visible_s
         if task.cause is not EndState.ENDED and (self._seen or not _left_no_log(task)):
             patience = min(patience, _HIDDEN_S) if task.started else 0.0
-        return commands.now() - task.ended_at < patience
+        return commands.loop_time() - task.ended_at < patience
 
 
 def _job(live: LiveBatch, task: ArrayTask) -> str:

@@ -70,7 +70,7 @@ class AccountRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class QueueTable:
     """The output of squeue. `unread`: lines that cannot be parsed, so rows may be missing."""
 
     rows: list[QueueRow]
@@ -94,16 +94,16 @@ def queued(slurm: Slurm, campaign_id: str | None = None) -> list[QueueRow]:
             break
     if campaign_id is None:
         return found.rows
-    return [row for row in found.rows if commands.marked(campaign_id, row.name, row.comment)]
+    return [row for row in found.rows if commands.batch_of_job(campaign_id, row.name, row.comment)]
 
 
-def queue_table(slurm: Slurm) -> Table:
+def queue_table(slurm: Slurm) -> QueueTable:
     """Return the output of one squeue. Raises SchedulerError."""
     # --me is the narrowest filter that needs no list of ids: ids that the controller has purged
     # would make squeue fail.
     text = slurm.run("squeue", "--me", "--noheader", "--states=all", f"--format={_SQUEUE}")
     lines = [(line, _queue_row(line)) for line in text.split("\n") if line]
-    return Table(
+    return QueueTable(
         [row for _, row in lines if row is not None], [line for line, row in lines if row is None]
     )
 
@@ -205,7 +205,7 @@ Missing = dict[LiveBatch, list[ArrayTask]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AccountingAnswer:
     """Accounting's answer: its rows, and the tasks that it was asked about."""
 
     missing: Missing
@@ -229,18 +229,18 @@ class Accounting:
 
     def ask(self, missing: Missing) -> None:
         """Ask, unless a query is under way or accounting has just not answered."""
-        if self._asking is None and commands.now() >= self._due:
+        if self._asking is None and commands.loop_time() >= self._due:
             self._about = {live: list(tasks) for live, tasks in missing.items()}
-            self._asking = asyncio.create_task(self._answer(commands.now()))
+            self._asking = asyncio.create_task(self._answer(commands.loop_time()))
             self._asking.add_done_callback(lambda task: self._wake())
 
-    def take(self) -> Answered | None:
+    def take(self) -> AccountingAnswer | None:
         """Return the answer of a query that has ended; None if there is none."""
         if self._asking is None or not self._asking.done():
             return None
         asking, self._asking = self._asking, None
         rows = asking.result()
-        return None if rows is None else Answered(self._about, rows)
+        return None if rows is None else AccountingAnswer(self._about, rows)
 
     async def close(self) -> None:
         """Stop asking. A command that is under way ends by itself."""
@@ -255,7 +255,7 @@ class Accounting:
         except SchedulerSilent as error:
             self.said = str(error)
             self.silent_since = now if self.silent_since is None else self.silent_since
-            self._due = commands.now() + self._pause_s
+            self._due = commands.loop_time() + self._pause_s
             self._pause_s = min(2 * self._pause_s, _LATE_S)
             return None
         except SchedulerRefused:

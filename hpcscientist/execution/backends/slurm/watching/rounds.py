@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
+from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
 from hpcscientist.execution.backends.slurm.watching.queue import (
     Accounting,
     AccountRow,
@@ -44,7 +44,7 @@ _Mine = Mapping[str, Mapping[str, list[QueueRow]]]
 
 
 @dataclass(slots=True)
-class Backoff:
+class RoundBackoff:
     """When the next round is due: soon after a submission, then less and less often. Seconds."""
 
     shortest: float
@@ -102,7 +102,7 @@ class Rounds:
     def __init__(
         self,
         slurm: Slurm,
-        ledger: Ledger,
+        ledger: BatchLedger,
         campaign_id: str,
         *,
         accounting: Accounting,
@@ -134,7 +134,7 @@ class Rounds:
                 self._believe(live, task)
             left = [task for task in missing if task.cause is None]
             for task in left:
-                task.missed_at = commands.now() if task.missed_at is None else task.missed_at
+                task.missed_at = commands.loop_time() if task.missed_at is None else task.missed_at
             if left:
                 self._missing[live] = left
         if not self._missing or 0 < self._unread < UNREAD:
@@ -165,7 +165,7 @@ class Rounds:
         silent = self._accounting.silent_since
         if silent is None:
             return
-        limit = commands.now() - self._silence_s
+        limit = commands.loop_time() - self._silence_s
         late = {
             live: [task for task in tasks if max(silent, task.missed_at or silent) <= limit]
             for live, tasks in self._missing.items()
@@ -175,14 +175,16 @@ class Rounds:
             _lose(live, tasks, found)
 
     def _is_controller(self, row: QueueRow) -> bool:
-        return commands.marked(self._campaign_id, row.name, row.comment) == commands.CONTROLLER
+        return (
+            commands.batch_of_job(self._campaign_id, row.name, row.comment) == commands.CONTROLLER
+        )
 
     def _sort(self, rows: Iterable[QueueRow], found: Findings) -> _Mine:
         """Return the campaign's rows by batch and job; count all other jobs and tasks."""
         mine: dict[str, dict[str, list[QueueRow]]] = {}
         controllers = 0
         for row in rows:
-            name = commands.marked(self._campaign_id, row.name, row.comment)
+            name = commands.batch_of_job(self._campaign_id, row.name, row.comment)
             controllers += name == commands.CONTROLLER and row.phase is not Phase.ENDED
             if name is None or name == commands.CONTROLLER:
                 found.others += _size(row) if row.phase is not Phase.ENDED else 0
@@ -244,9 +246,9 @@ def _apply(live: LiveBatch, rows: list[QueueRow], found: Findings, is_busy: bool
         live.hopeless = 0
         return
     live.hopeless += 1
-    live.hopeless_at = commands.now() if live.hopeless == 1 else live.hopeless_at
+    live.hopeless_at = commands.loop_time() if live.hopeless == 1 else live.hopeless_at
     limit, reason = never[0]
-    if live.hopeless >= HOPELESS and commands.now() - live.hopeless_at >= limit:
+    if live.hopeless >= HOPELESS and commands.loop_time() - live.hopeless_at >= limit:
         found.hopeless.append((live, reason))
 
 
@@ -314,7 +316,7 @@ def _lose(live: LiveBatch, gone: list[ArrayTask], found: Findings) -> None:
 
 def _is_named_as(row: AccountRow, live: LiveBatch) -> bool:
     batch = live.batch
-    return commands.marked(batch.campaign_id, row.name, row.comment) == batch.batch_id
+    return commands.batch_of_job(batch.campaign_id, row.name, row.comment) == batch.batch_id
 
 
 def _is_another(row: AccountRow, live: LiveBatch) -> bool:
