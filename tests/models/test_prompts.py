@@ -10,7 +10,7 @@ import pytest
 import hpcscientist
 from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.edits.units import EditUnit
-from hpcscientist.models.prompting.prompts import fence, render
+from hpcscientist.models.prompting.prompts import fence, render, templates
 from hpcscientist.papers.writing.advice import ABSTRACT_ADVICE
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
@@ -23,7 +23,10 @@ from hpcscientist.records.trial import Direction, IdeaFailure, MetricSpec
 from hpcscientist.reviews.form import load as load_form
 from hpcscientist.reviews.reviewer import Example
 
-FILES = list(Path(hpcscientist.__file__).parent.glob("*/prompts/*.md.j2"))
+ROOMS = {
+    file.parent.name: templates(file.parent)
+    for file in Path(hpcscientist.__file__).parent.glob("*/prompts.md.j2")
+}
 TOPIC = Topic(
     title="Small digits", description="Tell digits apart.", inputs="8x8 images", outputs="a digit",
     attributes=("few examples",),
@@ -330,7 +333,7 @@ WRITERS = {"section", "refine", "mend"}
 
 
 def test_every_template_has_a_context_here() -> None:
-    names = [path.name.removesuffix(".md.j2") for path in FILES]
+    names = [name for found in ROOMS.values() for name in found]
     assert sorted(name for name in names if not name.startswith("_")) == sorted(CONTEXTS)
     assert len(set(names)) == len(names), "a template is found by its name alone"
 
@@ -338,15 +341,17 @@ def test_every_template_has_a_context_here() -> None:
 def test_a_template_lies_with_the_stage_that_asks_by_it() -> None:
     """Where two stages include one, it is in the room below them."""
     users: dict[str, set[str]] = {}
-    for path in FILES:
-        for name in re.findall(r'(?:include|import|from) "([^"]+)"', path.read_text()):
-            users.setdefault(name, set()).add(path.parent.parent.name)
-    for path in FILES:
-        rooms = users.get(path.name, set())
-        if path.parent.parent.name != "models":
-            assert rooms <= {path.parent.parent.name}, f"{path} is included by {rooms}"
-        elif path.name.startswith("_"):
-            assert len(rooms) > 1, f"{path} is of {rooms} alone"
+    for room, found in ROOMS.items():
+        for text in found.values():
+            for name in re.findall(r'(?:include|import|from) "([^"]+)"', text):
+                users.setdefault(name, set()).add(room)
+    for room, found in ROOMS.items():
+        for name in found:
+            rooms = users.get(name, set())
+            if room != "models":
+                assert rooms <= {room}, f"{name} is included by {rooms}"
+            elif name.startswith("_"):
+                assert len(rooms) > 1, f"{name} is of {rooms} alone"
 
 
 @pytest.mark.parametrize("template", CONTEXTS)

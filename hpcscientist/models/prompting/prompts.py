@@ -1,8 +1,8 @@
 """Renders prompts from Jinja templates and makes quoted text safe for them.
 
-Templates are files in the prompts/ folder of the stage that asks; shared ones are in this package's
-prompts/. Names are unique, and undefined variables raise. A rendered prompt is one user message:
-some chat templates refuse system messages.
+A room's templates are in its file prompts.md.j2, each below a line `=== NAME ===`; those that
+several rooms share are in that of `models`. Names are unique, and undefined variables raise. A
+rendered prompt is one user message: some chat templates refuse system messages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import re
 from pathlib import Path, PurePosixPath
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined
 
 from hpcscientist.files.text import one_line, visible
 
@@ -58,16 +58,16 @@ def tame(text: str) -> str:
     return _TURNS.sub(lambda mark: mark.group() + " ", visible(text))
 
 
-_ROOMS = Path(__file__).parents[2]
+_ROOMS, _FILE = Path(__file__).parents[2], "prompts.md.j2"
 _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".sh": "sh", ".md": "markdown"}
 
 
 def render(template: str, **context: object) -> str:
-    """Render TEMPLATE.md.j2 from any prompts/ folder.
+    """Render the template of this name.
 
     Raises jinja2.UndefinedError when a name it uses is missing from `context`.
     """
-    return _environment().get_template(f"{template}.md.j2").render(**context).strip()
+    return _environment().get_template(template).render(**context).strip()
 
 
 def fence(text: str, name: str = "") -> str:
@@ -79,10 +79,17 @@ def fence(text: str, name: str = "") -> str:
     return f"{ticks}{language}\n{text.rstrip()}\n{ticks}"
 
 
+def templates(room: Path) -> dict[str, str]:
+    """Return a room's templates by name."""
+    parts = re.split(r"(?m)(?:^|\n)^=== (\w+) ===\n", (room / _FILE).read_text("utf-8"))
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
 @functools.cache
 def _environment() -> Environment:
+    rooms = sorted(file.parent for file in _ROOMS.glob(f"*/{_FILE}"))
     environment = Environment(
-        loader=FileSystemLoader(sorted(_ROOMS.glob("*/prompts"))),
+        loader=DictLoader({name: text for room in rooms for name, text in templates(room).items()}),
         undefined=StrictUndefined,
         autoescape=False,  # the output is a prompt, never a page
         trim_blocks=True,
