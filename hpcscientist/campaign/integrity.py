@@ -28,8 +28,7 @@ from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.recipe.folder_copy import FolderCopy
-from hpcscientist.recipe.launched import LaunchedRecipe, data_copy
+from hpcscientist.recipe.folder_copy import FolderCopy, LaunchedRecipe, data_copy
 from hpcscientist.records.events import TamperingFound
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Isolation, Split

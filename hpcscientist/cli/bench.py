@@ -112,7 +112,7 @@ def slurm(
     used.
     """
     from hpcscientist.bench.slurm import figures as found  # noqa: PLC0415 (imports pyarrow)
-    from hpcscientist.config.site import load_site  # noqa: PLC0415 (imports pydantic)
+    from hpcscientist.config.layers import load_site  # noqa: PLC0415 (imports pydantic)
 
     unwind_on(signal.SIGTERM, signal.SIGHUP)  # the unwinding cancels the jobs
     settings = settings_from(**given)
@@ -163,7 +163,7 @@ def serving(
     reply. On a cluster, run this in a job on one node.
     """
     from hpcscientist.bench.serving import figures as found  # noqa: PLC0415 (imports pydantic)
-    from hpcscientist.config.site import load_site  # noqa: PLC0415
+    from hpcscientist.config.layers import load_site  # noqa: PLC0415
 
     settings = settings_from(site=site)
     given["in_flight"] = tuple(dict.fromkeys(given["in_flight"]))

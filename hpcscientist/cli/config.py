@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.config.layers import Value, resolve
-from hpcscientist.config.site import resolve_site
+from hpcscientist.config.layers import Value, resolve, resolve_site
 
 
 @click.group(no_args_is_help=False)

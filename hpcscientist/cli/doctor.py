@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpcscientist.cli.shared.options import settings_from, site_options, unwind_on
-from hpcscientist.config.site import load_site
+from hpcscientist.config.layers import load_site
 from hpcscientist.doctor.check import CheckState, is_anything_missing
 from hpcscientist.doctor.examine import DoctorOptions, examine
 from hpcscientist.doctor.model import served

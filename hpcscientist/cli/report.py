@@ -16,9 +16,8 @@ from hpcscientist.report.page import page
 from hpcscientist.views import campaign
 from hpcscientist.views.cards import cards
 from hpcscientist.views.comparison import compare
-from hpcscientist.views.manuscripts import manuscripts
+from hpcscientist.views.manuscripts import manuscripts, sources
 from hpcscientist.views.papers import papers
-from hpcscientist.views.provenance import sources
 
 _COMPARED = Path("comparison.html")
 

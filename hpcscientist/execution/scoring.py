@@ -26,8 +26,8 @@ from hpcscientist.execution.bounds.supervise import (
     RunPlace,
     supervise,
 )
-from hpcscientist.execution.failures import headline, idea_failed, machine_failed
 from hpcscientist.execution.sandbox.host import environment
+from hpcscientist.execution.trial_outcome import headline, idea_failed, machine_failed
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths

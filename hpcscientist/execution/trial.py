@@ -19,9 +19,9 @@ from pathlib import Path
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, presence, scoring, scratch
 from hpcscientist.execution.bounds.supervise import CommandEnd
-from hpcscientist.execution.failures import classify, idea_failed, machine_failed, of_error
 from hpcscientist.execution.sandbox import container, host
 from hpcscientist.execution.sandbox import running as sandbox
+from hpcscientist.execution.trial_outcome import classify, idea_failed, machine_failed, of_error
 from hpcscientist.files.atomic import NO_SPACE, read_tail, takes, write_atomic
 from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths

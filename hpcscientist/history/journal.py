@@ -12,7 +12,7 @@ unreadable line anywhere else is an error, because then somebody changed the fil
 
 A campaign's journal has a trusted copy (see `files.trusted`). If the file does not begin with the
 copy's content, the copy counts: readers read it, and a driver restores the file from it. For who
-may write, see `history.lock`.
+may write, see `history.status`.
 """
 
 from __future__ import annotations

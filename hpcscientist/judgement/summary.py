@@ -21,7 +21,7 @@ from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.quality import Quality, measure
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.events import IdeaEnded
 from hpcscientist.records.findings import Comparison, Finding, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID

@@ -30,7 +30,7 @@ from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.models import playbook
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe import load
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen, status
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.lock import DriverLock
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import DriverLock
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar, beside, serves
 from hpcscientist.launching.shutdown import conduct, unheard

@@ -11,8 +11,8 @@ from pathlib import Path
 from hpcscientist.campaign import stages
 from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.config import model_size, partitions
+from hpcscientist.config.layers import load_site
 from hpcscientist.config.settings import Settings, SlurmOverrides
-from hpcscientist.config.site import load_site
 from hpcscientist.errors import CampaignBusy, UsageError
 from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.execution.sandbox import isolation
@@ -20,7 +20,7 @@ from hpcscientist.files.handed import expanded
 from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, stale_launch
-from hpcscientist.history.lock import read_holder
+from hpcscientist.history.status import read_holder
 from hpcscientist.judgement.summary import SELF_REPORTED_NOTE
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.launch_plan import LaunchPlan

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hpcscientist import __version__
 from hpcscientist.campaign.specs import trial_limits
+from hpcscientist.config.layers import load_site
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.site import load_site
 from hpcscientist.execution import trial
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash

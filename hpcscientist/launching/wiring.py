@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hpcscientist.campaign import stages
-from hpcscientist.campaign.agents import Agents, Session, control_agents, model_agents, with_control
-from hpcscientist.campaign.campaign_rules import rules_of
+from hpcscientist.campaign.agents import (
+    Agents,
+    Session,
+    control_agents,
+    model_agents,
+    rules_of,
+    with_control,
+)
 from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.conductor import Conductor, Performers
 from hpcscientist.campaign.confirmation import Confirming
@@ -48,7 +54,7 @@ from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.literature.survey import SURVEY
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports import Embedder, Model
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation, Split
 

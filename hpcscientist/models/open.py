@@ -13,7 +13,7 @@ from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.models.endpoint.wire import check_base_url
 from hpcscientist.models.prompting.fitting import Counter, Window, counter_of
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.ports import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import Role

@@ -26,7 +26,7 @@ from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import prompt_hash
 from hpcscientist.models.chat import Chat, ChatLine
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.ports import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import PromptRef

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcscientist.campaign.proposals.campaign_library import open_library
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.files.lock import FolderLocked, Lock
 from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.models.role_client import UNANSWERED
@@ -23,7 +25,6 @@ from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.figures.data import FigureData as Drawable
 from hpcscientist.papers.figures.data import tables
 from hpcscientist.papers.figures.drawn import captions, draw_all
-from hpcscientist.papers.library import NoLibrary, library_of
 from hpcscientist.papers.typesetting.builder import Builder, Built
 from hpcscientist.papers.typesetting.document import Drawn, Records
 from hpcscientist.papers.typesetting.engine import EngineLimits, missing_for_papers
@@ -38,11 +39,34 @@ from hpcscientist.papers.writing.paper import (
     open_writers,
 )
 from hpcscientist.papers.writing.writer import WrittenManuscript
-from hpcscientist.ports import Tell
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.ports import Library, Tell
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.idea import CAMPAIGN_ID
+from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Defect, Manuscript
 from hpcscientist.results.aggregate import overview
+
+# Opens the literature library of a campaign, which its papers cite.
+
+
+class NoLibrary:
+    """An empty library, for a campaign that had none."""
+
+    def paper(self, paper_id: str) -> Paper | None:
+        """Return None."""
+        return None
+
+
+def library_of(paths: RunPaths, config: CampaignConfig) -> Library | None:
+    """Open a campaign's library, offline; return None if it had none.
+
+    A library inside the run directory is preferred, since the run directory may have been moved.
+    Raises LibraryError.
+    """
+    if not config.library:
+        return None
+    own = paths.library
+    return open_library(own if own.is_dir() else Path(config.library))
 
 
 @dataclass(frozen=True, slots=True)

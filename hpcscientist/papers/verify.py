@@ -18,7 +18,7 @@ from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
 from hpcscientist.papers import venue as venues
 from hpcscientist.papers.check import check_all
-from hpcscientist.papers.library import NoLibrary, library_of
+from hpcscientist.papers.make import NoLibrary, library_of
 from hpcscientist.papers.trace import TraceRow, trace
 from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.builder import FACTS, MANUSCRIPT, PDF, RECORD

@@ -27,9 +27,8 @@ from hpcscientist.report.words import best_words, duration, worked
 from hpcscientist.results.export import plain
 from hpcscientist.views.campaign import CampaignView
 from hpcscientist.views.cards import Card
-from hpcscientist.views.manuscripts import ManuscriptView
+from hpcscientist.views.manuscripts import ManuscriptView, NumberSource
 from hpcscientist.views.papers import PaperUse
-from hpcscientist.views.provenance import NumberSource
 from hpcscientist.views.timeline import TrialSpan, lanes
 
 # A campaign's view as JSON values, as the report's page reads them.

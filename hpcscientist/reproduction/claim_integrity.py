@@ -27,7 +27,7 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state
 from hpcscientist.recipe.checks.tree import LARGEST
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.findings import Claim

@@ -6,9 +6,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcscientist.config.layers import load_site
 from hpcscientist.config.partitions import overridden
 from hpcscientist.config.settings import Settings, SlurmOverrides
-from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
 from hpcscientist.files import vault
 from hpcscientist.files.handed import expanded

@@ -27,8 +27,7 @@ from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import of_template
-from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import UNANSWERED, CallPurpose, RoleClient, Roles
 from hpcscientist.ports import Tell
 from hpcscientist.records.base import Prose, Record, Scored
 from hpcscientist.records.reviews import (
@@ -40,11 +39,10 @@ from hpcscientist.records.reviews import (
     Sample,
 )
 from hpcscientist.reviews import page
-from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.reading import Ask, PaperReader, Shown, Subject
 from hpcscientist.reviews.review import held, key_of, number_of
-from hpcscientist.reviews.reviewer import t_interval
+from hpcscientist.reviews.reviewer import desk, open_judge, t_interval
 
 ASPECTS: Final = (
     ("innovation", "How new and original its contributions are, beside the other paper's."),

@@ -27,18 +27,16 @@ from hpcscientist.files.lock import FolderLocked, Lock
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.material import together
-from hpcscientist.models.role_client import UNANSWERED
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import UNANSWERED, Roles
 from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.reviews import Before, Calibrated, Review
 from hpcscientist.reviews import page, paper
 from hpcscientist.reviews.calibrated import Calibration, apply
 from hpcscientist.reviews.form import Form
-from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.reading import PaperReader, Subject
-from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, gain, spreads
+from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, desk, gain, open_judge, spreads
 
 _EXAMPLES: Final = (".pdf", ".tex", ".txt", ".md")
 _LETTERS: Final = "abcdefghijklmnop"  # no digits: a playbook would read one at an id's end

@@ -16,9 +16,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen, waiting
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.lock import read_holder
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.status import read_state, status
+from hpcscientist.history.status import read_holder, read_state, status
 from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.history.waiting import Waiting
 from hpcscientist.judgement import arm_comparison
@@ -26,7 +25,7 @@ from hpcscientist.judgement.arm_comparison import Contest
 from hpcscientist.judgement.summary import Summary, read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.launching.costs.spending import CostLines, Counted, Spending
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID

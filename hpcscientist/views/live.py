@@ -12,16 +12,15 @@ from hpcscientist.execution import presence
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen, journal, waiting
-from hpcscientist.history.lock import read_holder
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.status import read_state
+from hpcscientist.history.status import read_holder, read_state
 from hpcscientist.history.waiting import Waiting
 from hpcscientist.judgement.confirmed import confirmed
 from hpcscientist.judgement.judging import judge
 from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.lease import plane_state
 from hpcscientist.models.serving.order import ServingPaths
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.events import Event
 from hpcscientist.records.findings import Comparison, Verdict
 from hpcscientist.records.trial import Direction, Stage, index_of

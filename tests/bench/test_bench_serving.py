@@ -126,7 +126,7 @@ def measured(tmp_path: Path, said: list[str]) -> ServingMeasurement:
 def test_arms_take_turns_and_the_first_round_only_warms_up(tmp_path: Path) -> None:
     turns: list[str] = []
     whole, alone = Counted(2.0, turns, "whole"), Counted(1.0, turns, "alone")
-    rates = figures(tmp_path, [])._rates({"whole": whole, "alone": alone})
+    rates = measured(tmp_path, [])._rates({"whole": whole, "alone": alone})
     assert whole.asked == alone.asked
     sizes = [(in_flight, count) for in_flight, count, _ in whole.asked]
     assert sizes == [(1, 1), (4, 4), (1, 4), (4, 16), (1, 4), (4, 16)]
@@ -142,7 +142,7 @@ def test_arms_take_turns_and_the_first_round_only_warms_up(tmp_path: Path) -> No
 def test_replies_that_were_cut_short_are_no_figure(tmp_path: Path) -> None:
     arm = Counted(1.0, [], "whole", short=1)
     with pytest.raises(ServingError, match="give fewer --tokens"):
-        figures(tmp_path, [])._rates({"whole": arm})
+        measured(tmp_path, [])._rates({"whole": arm})
 
 
 def test_sizes_for_a_gpu_are_for_machines_that_have_one(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_sizes_for_a_gpu_are_for_machines_that_have_one(tmp_path: Path) -> None:
 
 
 def test_a_rate_stands_beside_the_others_median(tmp_path: Path) -> None:
-    found = figures(tmp_path, [])._rate("n", [9.0, 8.0, 1.0], "alone", [10.0, 10.0, 99.0], 0.9)
+    found = measured(tmp_path, [])._rate("n", [9.0, 8.0, 1.0], "alone", [10.0, 10.0, 99.0], 0.9)
     assert (found.value, found.ratio, found.spread, found.runs) == (8.0, 0.8, 8.0, 3)
     assert found.compared_with == "alone: 10 tokens/s"
     assert (found.target, found.at_least, found.is_met) == (0.9, True, False)

@@ -13,7 +13,7 @@ from hpcscientist.config.settings import PathSettings, Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.files import vault
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.reviews import (
     AspectResult,

@@ -32,7 +32,7 @@ from hpcscientist.records.literature import Hit, TaskAttributes
 from hpcscientist.records.model_calls import Role
 
 if TYPE_CHECKING:
-    from hpcscientist.models.roles import Roles
+    from hpcscientist.models.role_client import Roles
     from hpcscientist.ports import Library
 
 SEEDS = (10, 11, 12, 13, 14)  # of libraries; none on which WordRanker was made

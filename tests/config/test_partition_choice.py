@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from hpcscientist.cli.config import show
 from hpcscientist.config import partitions
+from hpcscientist.config.layers import load_site, resolve_site
 from hpcscientist.config.partitions import JobNeeds, choose, mebibytes, minutes, of_controller
 from hpcscientist.config.settings import SlurmOverrides
-from hpcscientist.config.site import load_site, resolve_site
 from hpcscientist.errors import ConfigError, SiteError
 from hpcscientist.records.site import ControllerSite, PartitionChoice, Site, SlurmSite
 

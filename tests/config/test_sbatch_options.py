@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hpcscientist.config import sbatch
-from hpcscientist.config.site import load_site, resolve_site
+from hpcscientist.config.layers import load_site, resolve_site
 from hpcscientist.errors import SiteError
 from hpcscientist.records.site import ControllerSite, Site, SlurmSite
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from hpcscientist.cli.config import show
+from hpcscientist.config.layers import load_site, resolve_site
 from hpcscientist.config.settings import SlurmOverrides
-from hpcscientist.config.site import load_site, resolve_site
 from hpcscientist.errors import ConfigError
 from hpcscientist.records.site import Site
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from corpus_kit import FOLDER, Case
 
-from hpcscientist.config.site import resolve_site
+from hpcscientist.config.layers import resolve_site
 from hpcscientist.errors import ConfigError, SiteError
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, need_of_limits
 from hpcscientist.execution.backends.slurm.submit import script

@@ -269,7 +269,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.status import DriverLock
 lock = DriverLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

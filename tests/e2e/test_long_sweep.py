@@ -15,7 +15,7 @@ from campaigns import BENCHMARKS, hpcsci
 
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
-from hpcscientist.history.lock import read_holder
+from hpcscientist.history.status import read_holder
 from hpcscientist.records.events import IdeaEnded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

@@ -16,7 +16,7 @@ from campaigns import hpcsci
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.papers.check import check
 from hpcscientist.papers.figures.data import tables
 from hpcscientist.papers.make import PaperOptions, Studio, open_studio

@@ -21,7 +21,7 @@ from test_signals import heed_sigint, wait_until
 
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.vault import ROOT_VARIABLE
-from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.status import DriverLock
 from hpcscientist.results.compact import compact
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

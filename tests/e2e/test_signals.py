@@ -14,7 +14,7 @@ import pytest
 from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
 
 from hpcscientist.history import journal
-from hpcscientist.history.lock import read_holder
+from hpcscientist.history.status import read_holder
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,6 @@ from trialkit import CAMPAIGN, Bench, contained
 
 from hpcscientist.execution import trial
 from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
-from hpcscientist.execution.failures import classify
 from hpcscientist.execution.sandbox.container import (
     BEGUN,
     Places,
@@ -20,6 +19,7 @@ from hpcscientist.execution.sandbox.container import (
     unbindable,
     unreadable,
 )
+from hpcscientist.execution.trial_outcome import classify
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import IdeaFailed, MachineFailed
 

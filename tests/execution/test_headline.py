@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.execution.failures import headline
+from hpcscientist.execution.trial_outcome import headline
 
 TRACEBACK = """start
 Traceback (most recent call last):

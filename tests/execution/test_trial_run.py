@@ -25,8 +25,8 @@ from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
 from hpcscientist.execution.bounds import supervise
 from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
-from hpcscientist.execution.failures import classify
 from hpcscientist.execution.sandbox import running as sandbox
+from hpcscientist.execution.trial_outcome import classify
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import (

@@ -13,7 +13,7 @@ import pytest
 
 from hpcscientist.errors import CampaignBusy
 from hpcscientist.files import lock as lock_module
-from hpcscientist.history.lock import STALE_S, DriverLock, read_holder
+from hpcscientist.history.status import STALE_S, DriverLock, read_holder
 
 
 def test_held_by_one_and_given_back(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_held_by_one_and_given_back(tmp_path: Path) -> None:
 def test_holder_that_was_killed_is_replaced(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from hpcscientist.history.lock import DriverLock\n"
+        "from hpcscientist.history.status import DriverLock\n"
         "DriverLock(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "lock")], check=False)
@@ -115,7 +115,7 @@ def test_a_record_that_is_not_filled_yet_is_waited_for(
 def test_many_takers_one_winner(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from hpcscientist.history.lock import DriverLock\n"
+        "from hpcscientist.history.status import DriverLock\n"
         "from hpcscientist.errors import CampaignBusy\n"
         "sys.stdin.readline()\n"
         "try:\n    DriverLock(Path(sys.argv[1])); print('won', flush=True)\n"

@@ -76,7 +76,7 @@ def test_a_driver_that_never_lets_go_is_named(
 DRIVER = """
 import os, signal, sys, time
 from pathlib import Path
-from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.status import DriverLock
 lock = DriverLock(Path(sys.argv[1]))
 
 def ended(number, frame):

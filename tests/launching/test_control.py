@@ -14,8 +14,8 @@ from hpcscientist.errors import CampaignBusy, CampaignError, Interrupted, RunDir
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.lock import STALE_S
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import STALE_S
 from hpcscientist.launching.jobs import controller
 from hpcscientist.launching.jobs.controller import FRUITLESS_LINKS, JobChain, control
 from hpcscientist.records.events import CampaignEnded, Event

@@ -14,7 +14,7 @@ from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.prompting.fitting import Prompt, Window, entries, of_template
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.models.structured import ask
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import ModelRequest

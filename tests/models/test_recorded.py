@@ -17,8 +17,8 @@ from hpcscientist.errors import DiskFull, EndpointError, ReplyError, RunDirector
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.models.answers import prompt_hash
+from hpcscientist.models.playbook import read_run
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.models.replay import read_run
 from hpcscientist.records.base import MOST
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest

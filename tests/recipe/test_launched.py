@@ -14,8 +14,7 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.recipe.create import create
-from hpcscientist.recipe.folder_copy import FolderCopy
-from hpcscientist.recipe.launched import LaunchedRecipe, data_copy
+from hpcscientist.recipe.folder_copy import FolderCopy, LaunchedRecipe, data_copy
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from typing import Any
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.records.base import NumberOdds
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.reviews import form as forms
-from hpcscientist.reviews import opening
+from hpcscientist.reviews import reviewer
 from hpcscientist.reviews.form import Form
 
 FORM = forms.load(forms.DEFAULT, Path())
@@ -102,7 +102,7 @@ def use(monkeypatch: Any, judges: Mapping[str, Judge], context: int = 0) -> None
 
     monkeypatch.setattr("hpcscientist.reviews.review.open_judge", opened)
     monkeypatch.setattr("hpcscientist.reviews.compare.open_judge", opened)
-    assert opening.ROLE == "review"
+    assert reviewer.ROLE == "review"
 
 
 def noisy(

@@ -11,7 +11,7 @@ from judge_kit import FORM, Judge, text_of
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.reviews import paper
 from hpcscientist.reviews.planted import bench

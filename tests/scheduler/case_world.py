@@ -36,8 +36,8 @@ from hpcscientist.execution.backends.slurm.watching.states import Phase, phase
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal as journals
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.lock import DriverLock
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import DriverLock
 from hpcscientist.records.events import CampaignStarted, NoteTaken, TrialEnded
 from hpcscientist.records.site import Site
 from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, TrialReport, TrialSpec

@@ -18,13 +18,13 @@ from typing import Any
 
 from hpcscientist.campaign.dispatcher import journalled
 from hpcscientist.campaign.trial_runner import TrialRunner
-from hpcscientist.config.site import load_site
+from hpcscientist.config.layers import load_site
 from hpcscientist.errors import HpcsciError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.lock import DriverLock
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import DriverLock
 from hpcscientist.records.events import CampaignStarted, DriverStarted, NoteTaken
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.worker.element import MODULE

@@ -31,8 +31,8 @@ from hpcscientist.views import campaign
 from hpcscientist.views.campaign import CampaignView, best_row, next_command
 from hpcscientist.views.cards import cards
 from hpcscientist.views.comparison import compare
+from hpcscientist.views.manuscripts import sources
 from hpcscientist.views.papers import papers
-from hpcscientist.views.provenance import sources
 
 
 @pytest.fixture(scope="module")

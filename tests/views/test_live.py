@@ -10,7 +10,7 @@ from rich.console import Console
 
 from hpcscientist.errors import NoRunDirectory
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.status import DriverLock
 from hpcscientist.report.live import screen
 from hpcscientist.views import campaign
 from hpcscientist.views.live import LiveFollower, Snapshot

@@ -21,7 +21,7 @@ from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.models.chat import ChatLine
 from hpcscientist.models.open import role_specs
-from hpcscientist.models.replay import recorded_calls
+from hpcscientist.models.playbook import recorded_calls
 from hpcscientist.models.structured import CUT_OFF
 from hpcscientist.ports import Tell
 from hpcscientist.records.events import CampaignEnded, DriverStarted, ReplyRecorded, TrialEnded

@@ -34,7 +34,7 @@ from hpcscientist.launching.costs.estimate import seeds_said
 from hpcscientist.models.serving.lease import is_over, plane_state
 from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.papers.typesetting import engine
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.events import (
     DriverStarted,
     Event,

@@ -12,7 +12,7 @@ from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import JournalLine
 from hpcscientist.judgement.confirmed import confirmed as confirmed_ideas
 from hpcscientist.judgement.judging import judge
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import (
     DriverStarted,

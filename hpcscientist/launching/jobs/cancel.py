@@ -23,8 +23,7 @@ from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, stale_launch, waiting
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.lock import STALE_S, DriverLock, read_holder
-from hpcscientist.history.status import read_state
+from hpcscientist.history.status import STALE_S, DriverLock, read_holder, read_state
 from hpcscientist.launching.jobs.dispatch import open_slurm
 
 # Seconds that a driver may take to see the request, and to stop its own processes.

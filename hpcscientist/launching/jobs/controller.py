@@ -35,8 +35,8 @@ from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.lock import BEAT_S, STALE_S, DriverLock
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import BEAT_S, STALE_S, DriverLock
 from hpcscientist.launching.drive import Observer, drive
 from hpcscientist.launching.jobs.dispatch import job_of, open_slurm
 from hpcscientist.ports import Tell

@@ -27,7 +27,7 @@ from hpcscientist.launching.serving.sharing import (
 )
 from hpcscientist.models.serving.fitting.layout import MIB, Machine
 from hpcscientist.models.serving.fitting.memory import WORKER_RESERVE
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import Site
 from hpcscientist.worker.step import MODULE

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from hpcscientist.config.layers import load_site
 from hpcscientist.config.settings import ServingSettings, Settings
-from hpcscientist.config.site import load_site
 from hpcscientist.errors import (
     CampaignBusy,
     PlaneLost,
@@ -34,7 +34,7 @@ from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.files.atomic import read_tail, write_atomic
 from hpcscientist.files.text import one_line
-from hpcscientist.history.lock import DriverLock, read_holder
+from hpcscientist.history.status import DriverLock, read_holder
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.models.open import parse_spec

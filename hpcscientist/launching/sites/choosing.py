@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from hpcscientist.config.layers import load_site
 from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.handed import expanded

@@ -15,7 +15,7 @@ from hpcscientist.history.status import check_campaign
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.papers.facts import counted
 from hpcscientist.papers.facts.measured import MeasuredFacts, groups_of
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.events import AttemptWritten, Event, IdeaBriefed, RunsRead
 from hpcscientist.records.facts import (

@@ -13,8 +13,7 @@ from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.models.role_client import RoleClient
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import RoleClient, Roles
 from hpcscientist.papers.writing.advice import WantedSection, advice_on
 from hpcscientist.papers.writing.brief import brief_of
 from hpcscientist.papers.writing.drafts import FigureOffer

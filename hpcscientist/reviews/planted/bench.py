@@ -30,12 +30,12 @@ from hpcscientist.models.role_client import UNANSWERED, CallPurpose
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.reviews import Measure
 from hpcscientist.reviews import paper
-from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.page import measure as shown
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.planted.errors import PLANTERS, Planted, plant
 from hpcscientist.reviews.reading import Ask, PaperReader, Shown, Subject
 from hpcscientist.reviews.review import ReviewOptions, held, key_of
+from hpcscientist.reviews.reviewer import desk, open_judge
 
 # Checks of a paper's text that need no model: contradictions and citations without a source.
 

@@ -10,7 +10,7 @@ from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.ports import Tell
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.proposing import ArchiveEntry, ProposalTask

@@ -25,7 +25,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.models.roles import Roles
+from hpcscientist.models.role_client import Roles
 from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import ReplyRecorded

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from hpcscientist.config.partitions import choose
 from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
-from hpcscientist.execution.backends.change_queue import ChangeQueue
+from hpcscientist.execution.backends.process_backend import ChangeQueue
 from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.execution.backends.slurm import commands
 from hpcscientist.execution.backends.slurm.batches import (
