@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _JOINERS = "\u200c\u200d"  # invisible, but needed to write Persian and Indic words
 
 
@@ -24,3 +26,9 @@ def one_line(text: str, limit: int | None = 300) -> str:
     """Return the text with white space collapsed, cut to `limit` characters unless None."""
     joined = " ".join(text.split())
     return joined if limit is None or len(joined) <= limit else joined[: limit - 1] + "…"
+
+
+def parts_of(text: str) -> dict[str, str]:
+    """Return the parts of a file by name: each begins with a line `=== NAME ===`."""
+    parts = re.split(r"(?m)(?:^|\n)^=== (\w+) ===\n", text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))

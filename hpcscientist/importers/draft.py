@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import tomli_w
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed import parse as parse_toml
 from hpcscientist.files.hashing import hash_bytes, hash_named
-from hpcscientist.files.text import one_line, printable
+from hpcscientist.files.text import one_line, parts_of, printable
 from hpcscientist.importers.program import Program
 from hpcscientist.importers.source import open_source
 from hpcscientist.recipe.checks.check import check
@@ -153,10 +152,17 @@ class Code(str):
         return str(self)
 
 
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
 def template_text(name: str) -> str:
     """Return the template of a script for recipes."""
-    path = resources.files("hpcscientist.importers") / "templates" / f"{name}.py.tmpl"
-    return path.read_text(encoding="utf-8")
+    return (_TEMPLATES / f"{name}.py.tmpl").read_text("utf-8")
+
+
+def part_text(name: str) -> str:
+    """Return a part of such a script."""
+    return parts_of((_TEMPLATES / "parts.py.tmpl").read_text("utf-8"))[name]
 
 
 def slug(text: str) -> str:
@@ -195,7 +201,7 @@ def with_modules(modules: Mapping[str, str]) -> Code:
     """Return lines of Python that make the modules importable by their names."""
     rows = "".join(f"    {name!r}: {_lines(text)},\n" for name, text in modules.items())
     body = f"{{\n{rows}}}" if rows else "{}"
-    return Code(template_text("foreign_modules").replace("@MODULES@", body).rstrip())
+    return Code(part_text("foreign_modules").replace("@MODULES@", body).rstrip())
 
 
 def imported_names(program: Program) -> Iterable[tuple[int, str, str]]:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_file
-from hpcscientist.importers.draft import Code, RecipeDraft, template_text
+from hpcscientist.importers.draft import Code, RecipeDraft, part_text
 from hpcscientist.importers.program import (
     SEED,
     Option,
@@ -146,8 +146,8 @@ def wrap(
         seeds=seeds,
         lengths=lengths,
         constants=Code("\n".join(lines)),
-        before=Code(template_text("before_nothing").rstrip()),
-        read=Code(template_text(wrapping.reader).rstrip()),
+        before=Code(part_text("before_nothing").rstrip()),
+        read=Code(part_text(wrapping.reader).rstrip()),
     )
     seconds = request.seconds or SECONDS
     draft.document |= {

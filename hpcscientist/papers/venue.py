@@ -18,7 +18,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import read_regular
 from hpcscientist.records.base import Record, place_of
 
-_HOME: Final = Path(__file__).resolve().parent
+_HOME: Final = Path(__file__).resolve().parent / "venues"
 _DESCRIPTION, _TEMPLATE = "venue.toml", "paper.tex"
 _LARGEST: Final = 4 * 2**20  # bytes of a class or style file
 # The macros that every paper.tex must use; see `papers/typesetting/hpcpaper.sty`.

@@ -202,12 +202,12 @@ def test_names_of_recipes(text: str, name: str) -> None:
 
 
 PACKAGE = """\
-from hpcscientist.importers import based
+from hpcscientist.importers.draft import base_on
 from hpcscientist.importers.request import Format
 from hpcscientist.recipe.load import find
 
 def read(request, draft):
-    based.take(draft, find("digits"))
+    base_on(draft, find("digits"))
     draft.maps("all", request.source.text("task.txt"))
 
 FORMAT = Format(name={name!r}, says="for a test", read=read)

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from hpcscientist.files.text import one_line, visible
+from hpcscientist.files.text import one_line, parts_of, visible
 
 # Texts by strangers or by models, as prompts quote them: on one line, bounded and tamed.
 #
@@ -81,8 +81,7 @@ def fence(text: str, name: str = "") -> str:
 
 def templates(room: Path) -> dict[str, str]:
     """Return a room's templates by name."""
-    parts = re.split(r"(?m)(?:^|\n)^=== (\w+) ===\n", (room / _FILE).read_text("utf-8"))
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    return parts_of((room / _FILE).read_text("utf-8"))
 
 
 @functools.cache
