@@ -334,8 +334,8 @@ def scientist(
 ) -> None:
     """Run Scientist-Bench instances as campaigns, and compare their papers with the target papers.
 
-    An instance is a folder with instance.toml (hpcscientist/bench/README.md in the repository has its
-    fields), or a folder of such folders.
+    An instance is a folder with instance.toml (its fields: hpcscientist/bench/README.md in the
+    repository), or a folder of such folders.
     """
     from hpcscientist.bench import scientist as found  # noqa: PLC0415 (late, as all others)
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415

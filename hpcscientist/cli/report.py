@@ -16,7 +16,7 @@ from hpcscientist.report.page import page
 from hpcscientist.views import campaign
 from hpcscientist.views.cards import cards
 from hpcscientist.views.comparison import compare
-from hpcscientist.views.manuscripts import manuscripts, sources
+from hpcscientist.views.manuscripts import manuscripts, number_sources
 from hpcscientist.views.papers import papers
 
 _COMPARED = Path("comparison.html")
@@ -44,7 +44,7 @@ def report(directories: tuple[Path, ...], out: Path | None) -> None:
     else:
         paths = RunPaths(directories[0].absolute())
         view = campaign.read(paths, str(directories[0]))
-        given = papers(view.ideas, paths), sources(view), manuscripts(paths)
+        given = papers(view.ideas, paths), number_sources(view), manuscripts(paths)
         parts = page(view, cards(view, paths), *given)
         target = out or paths.report
     content = "".join(parts).encode("utf-8", "replace")

@@ -40,7 +40,7 @@ def status(directory: Path, as_json: bool) -> None:
         click.echo(f"{name:8}{counts}")
     click.echo(f"{'hours':8}{found['cpu_hours']:.3f} CPU, {found['gpu_hours']:.3f} GPU")
     click.echo(f"{'findings':9}{rule_of(frozen.read(paths).settings)}")
-    if changed := reading.tampering(state.tampering):
+    if changed := reading.tampering_notice(state.tampering):
         click.echo(f"{'tampering':10}{printable(changed)}")
     for line in footer(spending.spent(costs.all(), spending.count(paths, state))):
         click.echo(f"{'cost':8}{line}")

@@ -27,7 +27,7 @@ from hpcscientist.execution.bounds.supervise import (
     supervise,
 )
 from hpcscientist.execution.sandbox.host import environment
-from hpcscientist.execution.trial_outcome import headline, idea_failed, machine_failed
+from hpcscientist.execution.trial_outcome import error_headline, idea_failed, machine_failed
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths
@@ -177,7 +177,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
 
 def judge(spec: TrialSpec, ended: CommandEnd, stdout: bytes, stderr: str) -> Outcome:
     """Return the outcome from how the scorer ended and what it printed."""
-    said = headline(stderr)
+    said = error_headline(stderr)
     if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:
         return idea_failed(_BAD, said or "the scorer refused the predictions")
     if ended.reason is not Reason.EXITED:

@@ -21,7 +21,12 @@ from hpcscientist.execution import folders, presence, scoring, scratch
 from hpcscientist.execution.bounds.supervise import CommandEnd
 from hpcscientist.execution.sandbox import container, host
 from hpcscientist.execution.sandbox import running as sandbox
-from hpcscientist.execution.trial_outcome import classify, idea_failed, machine_failed, of_error
+from hpcscientist.execution.trial_outcome import (
+    classify_failure,
+    idea_failed,
+    machine_failed,
+    of_error,
+)
 from hpcscientist.files.atomic import NO_SPACE, read_tail, takes, write_atomic
 from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
@@ -231,8 +236,8 @@ def _tampered(spec: TrialSpec, found: str) -> Outcome:
 def _verdict(spec: TrialSpec, ended: CommandEnd, log: Path) -> Outcome | None:
     tail = read_tail(log, _TAIL_BYTES)
     if spec.isolation is Isolation.NONE:
-        return classify(spec, ended, tail)
-    return classify(spec, ended, container.of_candidate(tail), container.start_failure(log))
+        return classify_failure(spec, ended, tail)
+    return classify_failure(spec, ended, container.of_candidate(tail), container.start_failure(log))
 
 
 def _unless_full(outcome: Outcome, paths: TrialPaths, private: Path) -> Outcome:

@@ -38,7 +38,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 _TRACEBACK = "Traceback (most recent call last)"
 
 
-def headline(text: str) -> str:
+def error_headline(text: str) -> str:
     """Return the exception line of the last traceback, else the last line that is not blank.
 
     Control characters are removed and long lines cut.
@@ -82,7 +82,7 @@ def of_error(error: OSError, full: Path | None = None) -> MachineFailed:
     return machine_failed(kind, said)
 
 
-def classify(
+def classify_failure(
     spec: TrialSpec, ended: CommandEnd, tail: str, start_failure: str | None = None
 ) -> IdeaFailed | MachineFailed | None:
     """Return the failure that a candidate's end means; None if its predictions may be scored.
@@ -94,10 +94,10 @@ def classify(
         detail = f"processes {pids} of the candidate could not be killed: end them by hand"
         return machine_failed(MachineFailure.SETUP, detail)
     if start_failure is not None and (ended.reason is not Reason.EXITED or ended.exit_code != 0):
-        return _not_started(spec, ended, headline(start_failure))
+        return _not_started(spec, ended, error_headline(start_failure))
     if spec.isolation is Isolation.APPTAINER:
         ended = _with_signal(ended)
-    return _by_bound(spec, ended) or _by_exit(ended, headline(tail))
+    return _by_bound(spec, ended) or _by_exit(ended, error_headline(tail))
 
 
 def _not_started(spec: TrialSpec, ended: CommandEnd, said: str) -> MachineFailed:

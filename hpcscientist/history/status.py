@@ -130,7 +130,7 @@ def status(
     }
 
 
-def tampering(found: Sequence[TamperingFound]) -> str:
+def tampering_notice(found: Sequence[TamperingFound]) -> str:
     """Return a line about files that were changed in the run directory, and the ideas whose trials
     ran meanwhile, with counts; "" if none were changed.
     """

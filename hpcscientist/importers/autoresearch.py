@@ -14,7 +14,7 @@ from hpcscientist.importers.draft import (
     Code,
     RecipeDraft,
     imported_names,
-    part_text,
+    template_text,
     with_modules,
 )
 from hpcscientist.importers.program import Program, knob_of
@@ -167,8 +167,8 @@ def _run(
         seeds=[],
         lengths=[],
         constants=Code("\n".join(lines)),
-        before=Code(part_text("before_evaluation").rstrip()),
-        read=Code(part_text("read_nothing").rstrip()),
+        before=Code(template_text("before_evaluation").rstrip()),
+        read=Code(template_text("read_nothing").rstrip()),
     )
     return request.seconds or 2 * (seconds or _SECONDS) + 60
 

@@ -156,13 +156,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def template_text(name: str) -> str:
-    """Return the template of a script for recipes."""
-    return (_TEMPLATES / f"{name}.py.tmpl").read_text("utf-8")
-
-
-def part_text(name: str) -> str:
-    """Return a part of such a script."""
-    return parts_of((_TEMPLATES / "parts.py.tmpl").read_text("utf-8"))[name]
+    """Return a script for recipes, or a part of one: a file, or a part of the file `short`."""
+    short = parts_of((_TEMPLATES / "short.py.tmpl").read_text("utf-8"))
+    return short.get(name) or (_TEMPLATES / f"{name}.py.tmpl").read_text("utf-8")
 
 
 def slug(text: str) -> str:
@@ -201,7 +197,7 @@ def with_modules(modules: Mapping[str, str]) -> Code:
     """Return lines of Python that make the modules importable by their names."""
     rows = "".join(f"    {name!r}: {_lines(text)},\n" for name, text in modules.items())
     body = f"{{\n{rows}}}" if rows else "{}"
-    return Code(part_text("foreign_modules").replace("@MODULES@", body).rstrip())
+    return Code(template_text("foreign_modules").replace("@MODULES@", body).rstrip())
 
 
 def imported_names(program: Program) -> Iterable[tuple[int, str, str]]:

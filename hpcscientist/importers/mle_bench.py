@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.importers.draft import RecipeDraft, imported_names, part_text, with_modules
+from hpcscientist.importers.draft import RecipeDraft, imported_names, template_text, with_modules
 from hpcscientist.importers.program import Program, missing_packages
 from hpcscientist.importers.request import Format, ImportRequest
 from hpcscientist.importers.source import TaskFiles, open_source, table_of, yaml_table
@@ -146,9 +146,9 @@ def _modules(
     """Return all modules that prepare.py and grade.py import and that no package provides."""
     modules = {"mlebench": "", "mlebench.competitions": "", package: ""}
     modules |= {
-        "mlebench.utils": part_text("mlebench_utils"),
+        "mlebench.utils": template_text("mlebench_utils"),
         "mlebench.grade_helpers": "class InvalidSubmissionError(Exception):\n    pass\n",
-        "mlebench.competitions.utils": part_text("mlebench_competitions_utils"),
+        "mlebench.competitions.utils": template_text("mlebench_competitions_utils"),
     }
     known = {name: set(names) for name, names in _OURS.items()}
     for name, text in _checkout(source.path).items():

@@ -17,7 +17,7 @@ from hpcscientist.importers import (
     leaks,
     mle_bench,
     scientist_bench,
-    wrapped,
+    script,
 )
 from hpcscientist.importers.draft import RecipeDraft
 from hpcscientist.importers.request import Format, ImportRequest
@@ -27,7 +27,7 @@ from hpcscientist.recipe.load import load
 from hpcscientist.system import plugins
 
 OURS: tuple[Format, ...] = (
-    wrapped.FORMAT,
+    script.FORMAT,
     ai_scientist.FORMAT,
     mle_bench.FORMAT,
     autoresearch.FORMAT,

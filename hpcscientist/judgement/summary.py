@@ -15,7 +15,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering
+from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering_notice
 from hpcscientist.judgement.baseline_drift import drifted
 from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
@@ -167,7 +167,7 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
         missing=lacking,
         notes=(
             *state.notes,
-            *filter(None, [drifted(state, metric), tampering(state.tampering)]),
+            *filter(None, [drifted(state, metric), tampering_notice(state.tampering)]),
             *([SELF_REPORTED_NOTE] if metric.is_self_reported else []),
         ),
         quality=measure(state),

@@ -42,7 +42,7 @@ from hpcscientist.reviews import page
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.reading import Ask, PaperReader, Shown, Subject
 from hpcscientist.reviews.review import held, key_of, number_of
-from hpcscientist.reviews.reviewer import desk, open_judge, t_interval
+from hpcscientist.reviews.reviewer import judge_client, open_judge, t_interval
 
 ASPECTS: Final = (
     ("innovation", "How new and original its contributions are, beside the other paper's."),
@@ -154,7 +154,7 @@ async def _judge(
 ) -> JudgeResult:
     await roles.probe()
     paths.root.mkdir(parents=True, exist_ok=True)
-    at = desk(roles, paths, wanted.settings, wanted.temperature)
+    at = judge_client(roles, paths, wanted.settings, wanted.temperature)
     subject = Subject(first.name, number_of(first.name))
     shown = await _shown(at.client, subject, first, second, paths)
     numbers = range(1, wanted.samples + 1)

@@ -36,7 +36,15 @@ from hpcscientist.reviews.calibrated import Calibration, apply
 from hpcscientist.reviews.form import Form
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.reading import PaperReader, Subject
-from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, desk, gain, open_judge, spreads
+from hpcscientist.reviews.reviewer import (
+    Example,
+    Panel,
+    Reviewers,
+    gain,
+    judge_client,
+    open_judge,
+    spreads,
+)
 
 _EXAMPLES: Final = (".pdf", ".tex", ".txt", ".md")
 _LETTERS: Final = "abcdefghijklmnop"  # no digits: a playbook would read one at an id's end
@@ -133,7 +141,7 @@ async def _one(of: PaperText, wanted: ReviewOptions, roles: Roles) -> Review:
     paths.root.mkdir(parents=True, exist_ok=True)
     with held(paths):
         write_json(paths.asked, json.loads(asked.model_dump_json()))
-        at = desk(roles, paths, wanted.settings, wanted.temperature)
+        at = judge_client(roles, paths, wanted.settings, wanted.temperature)
         panel = Panel(wanted.ensemble, wanted.reflections, wanted.examples, wanted.chair)
         subject = Subject(of.name, number_of(of.name))
         reader = PaperReader(at.client, subject, paths.reading)

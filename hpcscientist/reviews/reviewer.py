@@ -95,7 +95,9 @@ class JudgeClient:
     recorded: RecordedModel
 
 
-def desk(roles: Roles, paths: ReviewPaths, settings: Settings, temperature: float) -> JudgeClient:
+def judge_client(
+    roles: Roles, paths: ReviewPaths, settings: Settings, temperature: float
+) -> JudgeClient:
     """Return a judge whose calls are recorded in a folder."""
     tally = JudgeCosts()
     recorded = RecordedModel(roles, paths, tally.add)

@@ -35,7 +35,7 @@ class NumberSource:
     code_hash: str
 
 
-def sources(view: CampaignView, most: int = 100) -> tuple[NumberSource, ...]:
+def number_sources(view: CampaignView, most: int = 100) -> tuple[NumberSource, ...]:
     """Return the sources of the findings on both splits, of the `most` best ideas.
 
     Confirmed ideas come first, then improvements by gain. The card of an idea has its own sources.

@@ -23,7 +23,7 @@ from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import frozen, journal
-from hpcscientist.history.status import tampering
+from hpcscientist.history.status import tampering_notice
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import Event, TamperingFound, TrialEnded
 from hpcscientist.records.findings import ResultRow
@@ -142,7 +142,7 @@ async def test_what_a_trial_changes_is_restored_and_its_idea_named(
     assert hash_tree(bench.paths.idea(FIRST).code(1)) == bench.state.ideas[FIRST].code_hashes[1]
     assert hash_tree(bench.paths.recipe) == bench.config.recipe_hash
     assert frozen.read(bench.paths) == bench.config
-    assert f"{EVIL} (" in tampering(bench.state.tampering)
+    assert f"{EVIL} (" in tampering_notice(bench.state.tampering)
     assert not found(undisturbed)
 
 

@@ -19,7 +19,7 @@ from hpcscientist.execution.sandbox.container import (
     unbindable,
     unreadable,
 )
-from hpcscientist.execution.trial_outcome import classify
+from hpcscientist.execution.trial_outcome import classify_failure
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import IdeaFailed, MachineFailed
 
@@ -164,7 +164,7 @@ def test_ends_of_a_candidate_that_had_begun(
     # With less memory in use a kill would be somebody else's doing.
     ended = CommandEnd(code, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=500.0)
     spec = contained(bench.trial("predict()"), "i.sif")
-    outcome = classify(spec, ended, "FATAL: a lie\n", None)
+    outcome = classify_failure(spec, ended, "FATAL: a lie\n", None)
     assert isinstance(outcome, IdeaFailed)
     assert outcome.failure == failure
     assert said in outcome.detail

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.execution.trial_outcome import headline
+from hpcscientist.execution.trial_outcome import error_headline
 
 TRACEBACK = """start
 Traceback (most recent call last):
@@ -35,11 +35,11 @@ numpy.linalg.LinAlgError: singular
     ],
 )
 def test_headline(text: str, line: str) -> None:
-    assert headline(text) == line
+    assert error_headline(text) == line
 
 
 @given(st.text())
 def test_it_is_always_one_bounded_line(text: str) -> None:
-    line = headline(text)
+    line = error_headline(text)
     assert len(line.splitlines()) <= 1
     assert len(line) <= 300

@@ -26,7 +26,7 @@ from hpcscientist.execution import trial
 from hpcscientist.execution.bounds import supervise
 from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
 from hpcscientist.execution.sandbox import running as sandbox
-from hpcscientist.execution.trial_outcome import classify
+from hpcscientist.execution.trial_outcome import classify_failure
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import (
@@ -174,7 +174,7 @@ def test_what_a_kill_means_and_by_whom_it_can_have_been(
     bench: Bench, peak_mb: float, node_starved: bool | None, kind: str, can_be_its_own: bool
 ) -> None:
     how = ended(exit_code=None, signal=9, peak_mb=peak_mb, node_starved=node_starved)
-    outcome = classify(bench.trial("predict()"), how, "")
+    outcome = classify_failure(bench.trial("predict()"), how, "")
     assert outcome is not None
     found, detail = failure(outcome)
     assert found == kind
@@ -184,7 +184,7 @@ def test_what_a_kill_means_and_by_whom_it_can_have_been(
 def test_a_kill_for_the_job_s_own_memory_is_the_idea_s_fault(bench: Bench) -> None:
     # As the kernel does where Slurm limits a job's memory by control groups, and counts it.
     how = ended(exit_code=None, signal=9, peak_mb=100.0, starved=True)
-    outcome = classify(bench.trial("predict()"), how, "")
+    outcome = classify_failure(bench.trial("predict()"), how, "")
     assert outcome is not None
     assert failure(outcome)[0] == "out_of_memory"
 
@@ -434,7 +434,7 @@ def contained(spec: TrialSpec) -> TrialSpec:
 
 
 def test_survivors_are_the_machines_fault(bench: Bench) -> None:
-    outcome = classify(bench.trial("predict()"), ended(survivors=(12, 13)), "")
+    outcome = classify_failure(bench.trial("predict()"), ended(survivors=(12, 13)), "")
     assert outcome is not None
     assert failure(outcome)[0] == "setup"
     assert "12, 13" in outcome.detail

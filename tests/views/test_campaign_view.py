@@ -31,7 +31,7 @@ from hpcscientist.views import campaign
 from hpcscientist.views.campaign import CampaignView, best_row, next_command
 from hpcscientist.views.cards import cards
 from hpcscientist.views.comparison import compare
-from hpcscientist.views.manuscripts import sources
+from hpcscientist.views.manuscripts import number_sources
 from hpcscientist.views.papers import papers
 
 
@@ -185,7 +185,7 @@ def test_papers_name_the_ideas_that_they_led_to(paths: RunPaths, view: CampaignV
 
 def test_sources_name_the_trials_of_a_finding(view: CampaignView) -> None:
     values = {span.trial_id: span.value for span in view.trials if span.value is not None}
-    for source in sources(view):
+    for source in number_sources(view):
         assert np.mean([values[trial] for trial in source.trials]) == pytest.approx(source.mean)
 
 

@@ -26,7 +26,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.status import tampering
+from hpcscientist.history.status import tampering_notice
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.costs import estimate as costs
@@ -369,7 +369,7 @@ class ProgressPrinter:
 
     @_describe.register
     def _(self, event: TamperingFound, state: CampaignState) -> str:
-        return f"tampering: {tampering([event])}"
+        return f"tampering: {tampering_notice([event])}"
 
     @_describe.register
     def _(self, event: ProposalsExhausted, state: CampaignState) -> str:

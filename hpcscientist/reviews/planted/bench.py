@@ -35,7 +35,7 @@ from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.planted.errors import PLANTERS, Planted, plant
 from hpcscientist.reviews.reading import Ask, PaperReader, Shown, Subject
 from hpcscientist.reviews.review import ReviewOptions, held, key_of
-from hpcscientist.reviews.reviewer import desk, open_judge
+from hpcscientist.reviews.reviewer import judge_client, open_judge
 
 # Checks of a paper's text that need no model: contradictions and citations without a source.
 
@@ -173,7 +173,7 @@ async def _asked(
     try:
         await roles.probe()
         with held(paths):
-            at = desk(roles, paths, wanted.settings, wanted.temperature)
+            at = judge_client(roles, paths, wanted.settings, wanted.temperature)
 
             async def alarms(text: str) -> list[_Alarm] | None:
                 ordinal = int(hashlib.sha256(text.encode()).hexdigest()[:7], 16) + 1
