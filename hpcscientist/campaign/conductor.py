@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from hpcscientist.campaign.claims import Claims
-from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.pursuit.effort import EffortDecider
 from hpcscientist.campaign.pursuit.idea_runner import IdeaRunner
@@ -44,6 +43,7 @@ from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.conduct.strategy.steps import Conclude, Read, Review, Write
+from hpcscientist.confirmation.looks import Looks
 from hpcscientist.errors import (
     BaselineFailed,
     BaselineNoisy,
@@ -75,7 +75,7 @@ class Performers:
     due: DueTrials
     trials: TrialRunner
     baseline_drift: BaselineDrift
-    confirming: Confirming
+    looks: Looks
     compactor: Compactor
     claims: Claims
 
@@ -99,7 +99,7 @@ class Performers:
         """
         if reference.has_run(self.state, self.rules):
             self.baseline_drift.tell()
-            self.confirming.tell()
+            self.looks.tell()
 
     async def perform(self, action: Action) -> None:
         """Perform an action. Raises EndpointError, MachineTrouble, DiskFull, RunDirectoryError."""
@@ -123,10 +123,10 @@ class Performers:
                 case Decide(idea_id, after):
                     self.effort.decide(idea_id, after)
                     await self.idea_runner.note(idea_id)
-                case JudgeFindings():
-                    self.confirming.judge(action)
-                case Spend():
-                    self.confirming.spend(action)
+                case JudgeFindings(ended, last):
+                    self.looks.choose(ended, last=last)
+                case Spend(idea_id):
+                    self.looks.spend(idea_id)
                 case Compact():
                     await self.compactor.compact()
                 case _:
@@ -141,7 +141,7 @@ class Performers:
         idea_id = action.idea_id if isinstance(action, RunTrial | Take | BriefIdea) else ""
         progress = self.state.progress
         if isinstance(action, RunTrial) and action.stage is Stage.CONFIRM:
-            self.confirming.set_aside(idea_id, str(error))
+            self.looks.set_aside(idea_id, str(error))
         elif idea_id in progress.open or idea_id in progress.aside:
             self.idea_runner.leave(idea_id, str(error))
         else:

@@ -22,6 +22,7 @@ from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.waiting import Runs
 from hpcscientist.conduct.actions import RunTrial
+from hpcscientist.confirmation import looks
 from hpcscientist.errors import DiskFull, IdeaDamaged
 from hpcscientist.execution import folders, presence, trial_outcome
 from hpcscientist.execution.folders import keep_log
@@ -32,7 +33,6 @@ from hpcscientist.files.hashing import holds
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement import confirmed
 from hpcscientist.records.events import SplitSpent, TrialEnded, TrialQueued, TrialStarted
 from hpcscientist.records.idea import BASELINE_ID, Attempt
 from hpcscientist.records.trial import (
@@ -93,7 +93,7 @@ class TrialRunner:
         `once` raises.
         """
         for spec in specs:
-            confirmed.guard_test_split(spec, self.state)
+            looks.guard_test_split(spec, self.state)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._run(spec)) for spec in specs]
@@ -109,7 +109,7 @@ class TrialRunner:
         directory's disk is full, and SplitGuarded, before anything runs, if the trial may not see
         the test split.
         """
-        confirmed.guard_test_split(spec, self.state)
+        looks.guard_test_split(spec, self.state)
         # Run it alone if an earlier run was lost, or its folder was tampered with.
         alone = self.state.losses.of(spec.trial_id) > 0 or self._was_tampered_with(spec)
         spec = spec.model_copy(update={"alone": alone}) if spec.run > 1 else spec

@@ -160,7 +160,7 @@ def _last_number(state: CampaignState, rules: Rules) -> int:
     return ideas if state.exhausted is None else min(ideas, state.exhausted - 1)
 
 
-# Which ideas to confirm, and the progress of confirmations. See `campaign.confirmation`.
+# Which ideas to confirm, and the progress of confirmations. See `confirmation.looks`.
 
 _SHARE = 20  # judge again after a twentieth more ideas have ended: a sweep's cost stays linear
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from hpcscientist.config.settings import Settings
+from hpcscientist.feedback import duplicates
 from hpcscientist.feedback.decision import KnownOfIdeas, Limited, Rule, exceeded, findings
 from hpcscientist.feedback.effort import correction, schedule_of
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement import duplicates
 from hpcscientist.records.findings import Finding
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MetricSpec, Objective

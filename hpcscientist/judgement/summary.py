@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hpcscientist.confirmation.outcomes import Confirmed, confirmed, tally
+from hpcscientist.feedback.duplicates import repeated, said
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
@@ -17,8 +19,6 @@ from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering_notice
 from hpcscientist.judgement.baseline_drift import drifted
-from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
-from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.quality import Quality, measure
 from hpcscientist.recipe.folder_copy import LaunchedRecipe

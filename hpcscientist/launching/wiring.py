@@ -15,7 +15,6 @@ from hpcscientist.campaign.agents import (
 )
 from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.conductor import Conductor, Performers
-from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.proposals import campaign_library, earlier
@@ -35,6 +34,7 @@ from hpcscientist.campaign.trial_runner import DueTrials, TrialRunner
 from hpcscientist.campaign.waiting import Runs
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import LoopSettings, Settings
+from hpcscientist.confirmation.looks import Looks
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution.sandbox.container import of_candidates
 from hpcscientist.files import vault
@@ -45,6 +45,7 @@ from hpcscientist.ideation.bank import Bank, defined
 from hpcscientist.ideation.directions import DIRECTIONS
 from hpcscientist.judgement.baseline_drift import BaselineDrift
 from hpcscientist.judgement.evidence import Evidences
+from hpcscientist.judgement.judging import judge
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.serving.sharing import NO_ENGINES
@@ -178,6 +179,7 @@ def assemble(
     rules, specs = rules_of(config, recipe, agents), SpecFactory(config, recipe, session.paths)
     integrity = integrity or FileIntegrity.of(session.paths, session.journal, session.state, config)
     attempt_store = AttemptStore(session.paths, session.journal, session.state, specs, integrity)
+    spec = recipe.spec
     performers = Performers(
         rules=rules,
         state=session.state,
@@ -186,9 +188,15 @@ def assemble(
         effort=EffortDecider(config.settings, specs, session.journal, session.state),
         due=DueTrials(specs, session.state, integrity),
         trials=_trials(specs, session, backend, integrity),
-        baseline_drift=BaselineDrift(recipe.spec, config.settings, session.journal, session.state),
-        confirming=Confirming(
-            session.paths, session.journal, session.state, specs, integrity, config.settings
+        baseline_drift=BaselineDrift(spec, config.settings, session.journal, session.state),
+        looks=Looks(
+            session.journal,
+            session.state,
+            findings=lambda: judge(
+                session.state, spec.objective, config.settings, seeds=spec.seeds
+            ),
+            seeds=specs.fresh_seeds,
+            unchanged=attempt_store.unchanged,
         ),
         compactor=Compactor(
             *(session.paths, session.journal, session.state),

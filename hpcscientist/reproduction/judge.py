@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcscientist.feedback.confirmation import Agreement, agreement, is_same, shows
-from hpcscientist.feedback.confirmation import judge as confirm
+from hpcscientist.confirmation.decision import Agreement, agreement, is_same, shows
+from hpcscientist.confirmation.decision import judge as confirm
 from hpcscientist.feedback.decision import Limited
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import (
@@ -43,7 +43,7 @@ def judge(
     """Compare a claim with the reports of its trials by trial id, without machine failures.
 
     The claim holds in bits if all predictions are bitwise the same and score the same. Otherwise it
-    holds in figures if on each split the effect agrees (see `feedback.confirmation`) and the rerun
+    holds in figures if on each split the effect agrees (see `confirmation.decision`) and the rerun
     by itself shows what the campaign reports. With one seed, a different effect cannot be told from
     chance: the outcome is then open, unless the rerun fails to show what the campaign reports.
     """

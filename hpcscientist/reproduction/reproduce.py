@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.config.settings import LoopSettings
+from hpcscientist.confirmation.decision import judge as confirm
+from hpcscientist.confirmation.decision import shows
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.execution.sandbox import isolation
-from hpcscientist.feedback.confirmation import judge as confirm
-from hpcscientist.feedback.confirmation import shows
 from hpcscientist.feedback.decision import Limited
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed import resolved

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from hpcscientist.confirmation.outcomes import confirmed
 from hpcscientist.execution import presence
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
@@ -15,7 +16,6 @@ from hpcscientist.history import frozen, journal, waiting
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_holder, read_state
 from hpcscientist.history.waiting import Waiting
-from hpcscientist.judgement.confirmed import confirmed
 from hpcscientist.judgement.judging import judge
 from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.lease import plane_state

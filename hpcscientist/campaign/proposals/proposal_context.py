@@ -21,6 +21,7 @@ from hpcscientist.config.settings import ProposingSettings, Settings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.feedback.causes import NOTHING, IdeaEvidence
 from hpcscientist.feedback.decision import gain
+from hpcscientist.feedback.duplicates import repeated, said
 from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summarise
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed import read_regular
@@ -28,7 +29,6 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.events import NoteTaken

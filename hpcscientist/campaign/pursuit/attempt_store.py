@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from hpcscientist.authoring import attempts, run_reading
 from hpcscientist.campaign.integrity import FileIntegrity, make_way
+from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import IdeaDamaged, RunDirectoryError
 from hpcscientist.files.atomic import read_tail
-from hpcscientist.files.hashing import hash_bytes, hash_texts
+from hpcscientist.files.handed import LARGEST_TEXT
+from hpcscientist.files.hashing import hash_bytes, hash_texts, holds
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -105,3 +107,23 @@ class AttemptStore:
             )
         )
         return attempt
+
+    def unchanged(self, idea_id: str) -> int:
+        """Return an idea's final attempt, after checking that its files are what was measured.
+
+        Raises IdeaDamaged.
+        """
+        idea = self.state.ideas[idea_id]
+        assert idea.ended is not None
+        assert idea.ended.attempt is not None
+        number = idea.ended.attempt
+        place = self.paths.idea(idea_id)
+        code = place.code(number)
+        for path in (code, place.idea):
+            self.integrity.check(path)
+        if not holds(code, idea.code_hashes[number], LARGEST_TEXT):
+            raise IdeaDamaged(
+                f"{code}: is not the code that was measured; restore it from a backup"
+            )
+        known_idea(place.idea, idea.idea_hash)
+        return number

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
+from hpcscientist.confirmation.outcomes import confirmed as confirmed_ideas
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import JournalLine
-from hpcscientist.judgement.confirmed import confirmed as confirmed_ideas
 from hpcscientist.judgement.judging import judge
 from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.base import Record

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from benchmarks.decisions.world import Campaign, Split
-from hpcscientist.feedback import confirmation
+from hpcscientist.confirmation import decision
 from hpcscientist.feedback.decision import KnownOfIdeas, Rule, findings
 from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
@@ -60,7 +60,7 @@ def claims(campaign: Campaign, found: Mapping[str, Finding], q: float) -> list[C
             made.append(Claim(true, delta, improvement=False))
             continue
         test = campaign.test
-        judged = confirmation.judge(test.baseline, test.ideas[idea], METRIC, q)
+        judged = decision.judge(test.baseline, test.ideas[idea], METRIC, q)
         tested = judged.comparison.delta if judged.comparison else None
         made.append(Claim(true, delta, True, tested, judged.confirmed))
     return made

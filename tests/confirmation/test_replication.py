@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.confirmation import agreement, is_same, shows
+from hpcscientist.confirmation.decision import agreement, is_same, shows
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.confirmation import judge, one_sided
+from hpcscientist.confirmation.decision import judge, one_sided
 from hpcscientist.feedback.decision import Limited
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.trial import Direction, MetricSpec

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from hpcscientist.campaign.specs import SpecFactory, fresh_seeds, trial_seeds
 from hpcscientist.campaign.trial_runner import TrialRunner
+from hpcscientist.confirmation import looks
 from hpcscientist.errors import SplitGuarded
+from hpcscientist.feedback import duplicates
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement import confirmed, duplicates
 from hpcscientist.records.events import (
     AttemptWritten,
     IdeaEnded,
@@ -100,20 +101,20 @@ def test_nobody_sees_the_test_split_before_the_journal_says_so(tmp_path: Path) -
     theirs = specs.confirm_baseline(0, SEEDS[0])
     mine = SplitSpent(idea_id="idea-0001", attempt=2, seeds=SEEDS)
     for spec in (own, theirs):
-        confirmed.guard_test_split(spec, state_with(mine))
+        looks.guard_test_split(spec, state_with(mine))
         with pytest.raises(SplitGuarded, match="journal"):
-            confirmed.guard_test_split(spec, state_with())
+            looks.guard_test_split(spec, state_with())
     for other in ({"idea_id": "idea-0002"}, {"attempt": 1}, {"seeds": (12, 13)}):
         with pytest.raises(SplitGuarded, match="idea-0001-a2-confirm-0"):
-            confirmed.guard_test_split(own, state_with(mine.model_copy(update=other)))
-    confirmed.guard_test_split(theirs, state_with(mine.model_copy(update={"idea_id": "idea-0002"})))
+            looks.guard_test_split(own, state_with(mine.model_copy(update=other)))
+    looks.guard_test_split(theirs, state_with(mine.model_copy(update={"idea_id": "idea-0002"})))
     baseline = state_with(SplitSpent(idea_id=BASELINE_ID, attempt=1, seeds=SEEDS))
-    confirmed.guard_test_split(theirs, baseline)
+    looks.guard_test_split(theirs, baseline)
     with pytest.raises(SplitGuarded, match="journal"):
-        confirmed.guard_test_split(own, baseline)
+        looks.guard_test_split(own, baseline)
     for changed in ({"stage": Stage.SEEDS}, {"split": Split.VALIDATION}):
         with pytest.raises(SplitGuarded, match="may not run"):
-            confirmed.guard_test_split(own.model_copy(update=changed), state_with(mine))
+            looks.guard_test_split(own.model_copy(update=changed), state_with(mine))
 
 
 def test_a_trial_that_is_guarded_is_neither_queued_nor_run(tmp_path: Path) -> None:

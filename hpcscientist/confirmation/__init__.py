@@ -1,0 +1,1 @@
+"""Confirmation of improvements: with fresh seeds on the test split, once for each idea."""
