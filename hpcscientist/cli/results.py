@@ -88,6 +88,8 @@ def _more(view: CampaignView) -> Iterator[str]:
     summary = view.summary
     if summary.confirmation:
         yield f"confirmed: {summary.confirmation}"
+    if summary.front_line:
+        yield f"front: {summary.front_line}"
     if summary.quality is not None:
         yield f"code: {summary.quality}"
     if summary.knob_settings:

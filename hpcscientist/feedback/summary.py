@@ -79,16 +79,20 @@ class _Entry:
 
 
 def summarise(
-    notes: Sequence[IdeaNote], metric: MetricSpec, max_tokens: int, level: float = 0.05
+    notes: Sequence[IdeaNote],
+    metric: MetricSpec,
+    max_tokens: int,
+    level: float = 0.05,
+    first: str = "",
 ) -> Feedback:
     """Return the summary of ended ideas, of at most `max_tokens` (about 4 characters each).
 
     Entries go in whole, the most informative first. An entry that does not fit is left out, and
     shorter ones after it may still go in. The same notes in any order give the same text. `level`
-    is the campaign's q.
+    is the campaign's q, `first` a line to begin with.
     """
-    room = max_tokens * CHARACTERS_A_TOKEN
-    lines: list[str] = []
+    lines = [f"{first}."] if first else []
+    room = max_tokens * CHARACTERS_A_TOKEN - sum(len(line) + 1 for line in lines)
     shown: list[str] = []
     section = ""
     for entry in _entries(notes, metric, level):

@@ -6,18 +6,29 @@ disagree about the rule, the ideas that count, and their order.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback import duplicates
-from hpcscientist.feedback.decision import KnownOfIdeas, Limited, Rule, exceeded, findings
+from hpcscientist.feedback.decision import (
+    KnownOfIdeas,
+    Limited,
+    Rule,
+    better_by,
+    exceeded,
+    findings,
+    undominated,
+)
 from hpcscientist.feedback.effort import correction, schedule_of
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.findings import Finding
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MetricSpec, Objective
+
+_SHOWN = 8  # ideas of a front that a line names
 
 
 def rule_of(settings: Settings) -> Rule:
@@ -70,6 +81,44 @@ def judge(
     }
     known = KnownOfIdeas(corrections, planned, left, over)
     return findings(baseline, ideas, metric, rule_of(settings), known)
+
+
+def front(state: CampaignState, objective: Objective) -> dict[str, tuple[float, ...]]:
+    """Return the Pareto front: the means of what no other idea, nor the baseline, dominates.
+
+    Means are over the seeds of the search, one for each metric of `objective.pareto`; {} if that
+    is empty. Ideas that exceed a tolerance or repeat another idea's predictions are left out. A
+    front is an order, not a finding: no error is controlled.
+    """
+    if not objective.pareto:
+        return {}
+    copies = duplicates.repeated(state)
+    ended = [
+        (idea.idea_id, idea.ended.attempt)
+        for idea in state.in_order()
+        if idea.idea_id not in copies
+        if idea.ended and idea.ended.status == "scored" and idea.ended.attempt is not None
+        if not exceeded(_limits(state, idea, objective.tolerances))
+    ]
+    means: dict[str, tuple[float, ...]] = {}
+    for idea_id, attempt in [(BASELINE_ID, BASELINE_ATTEMPT), *ended]:
+        values = [state.scores(idea_id, attempt, metric.name) for metric in objective.pareto]
+        if all(values):
+            means[idea_id] = tuple(statistics.fmean(found.values()) for found in values)
+    return {idea: means[idea] for idea in undominated(means, objective.pareto)}
+
+
+def front_line(found: Mapping[str, tuple[float, ...]], objective: Objective) -> str:
+    """Return a front as text, its best `_SHOWN` ideas in the primary metric; "" if it is empty."""
+    if not found:
+        return ""
+    best = sorted(found, key=lambda idea: better_by(0.0, found[idea][0], objective.primary))
+    ideas = [
+        f"{idea} ({', '.join(f'{value:.4g}' for value in found[idea])})" for idea in best[:_SHOWN]
+    ]
+    more = [f"{len(best) - _SHOWN} more"] if len(best) > _SHOWN else []
+    names = " and ".join(f"{metric.name} ({metric.direction})" for metric in objective.pareto)
+    return f"nothing is better in {names} together than {', '.join([*ideas, *more])}"
 
 
 def _limits(

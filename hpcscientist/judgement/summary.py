@@ -7,7 +7,7 @@ candidate code. A number that was not measured is None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpcscientist.confirmation.outcomes import Confirmed, confirmed, tally
 from hpcscientist.feedback.duplicates import repeated, said
@@ -19,7 +19,7 @@ from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering_notice
 from hpcscientist.judgement.baseline_drift import drifted
-from hpcscientist.judgement.judging import judge, rule_of
+from hpcscientist.judgement.judging import front, front_line, judge, rule_of
 from hpcscientist.judgement.quality import Quality, measure
 from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.events import IdeaEnded
@@ -114,7 +114,8 @@ class Summary:
     journal whose results are gone or differ: their ideas have no finding. `quality` is that of the
     code, None without reviews. `rule` says how findings were decided, `confirmation` how many of
     the improvements were confirmed, "" if there is nothing to say. `knob_settings` counts the
-    model's ideas that only change values of knobs.
+    model's ideas that only change values of knobs. `front` has the means of the Pareto front by
+    idea, {} unless several metrics order ideas; `front_line` says it in words.
     """
 
     rows: tuple[ResultRow, ...]
@@ -127,6 +128,8 @@ class Summary:
     rule: str = ""
     confirmation: str = ""
     knob_settings: int = 0
+    front: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    front_line: str = ""
 
 
 def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
@@ -157,6 +160,7 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
     told = confirmed(state, spec.objective, loop.q, test_values, improved if loop.confirm else ())
     copies = {i: said(state, i, original) for i, original in repeated(state).items()}
     table = _Table(metric, found, judged, state.ideas, told, state.used, copies)
+    best = {} if lacking.count else front(state, spec.objective)
     rows = [table.baseline()] if state.trials else []
     rows += [table.idea(idea, idea.ended) for idea in ended if idea.ended is not None]
     return Summary(
@@ -174,6 +178,8 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
         rule=str(rule_of(config.settings)),
         confirmation=tally(rows, told) if loop.confirm else "",
         knob_settings=state.count_knob_settings(),
+        front=best,
+        front_line=front_line(best, spec.objective),
     )
 
 

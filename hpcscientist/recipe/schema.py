@@ -204,9 +204,12 @@ class RecipeSpec(Record):
 
     @property
     def objective(self) -> Objective:
-        """The definition of an improvement."""
+        """The definition of an improvement, and of the order of ideas."""
         bounded = tuple(metric for metric in self.metrics if metric.tolerance is not None)
-        return Objective(primary=self.primary, tolerances=bounded)
+        pareto = (self.primary, *(metric for metric in self.metrics[1:] if metric.pareto))
+        return Objective(
+            primary=self.primary, tolerances=bounded, pareto=pareto if len(pareto) > 1 else ()
+        )
 
     @model_validator(mode="after")
     def _metric_that_decides_has_no_tolerance(self) -> RecipeSpec:

@@ -153,13 +153,14 @@ class MetricSpec(Record):
     """A metric that the scorer reports. `minimum_effect` and `tolerance` are in its unit.
 
     `tolerance` is how much worse than the baseline an improvement may be in this metric; None:
-    any amount. The primary metric has none.
+    any amount. The primary metric has none. `pareto`: ideas are ordered by this metric, too.
     """
 
     name: str
     direction: Direction
     minimum_effect: float = Field(default=0.0, ge=0)
     tolerance: float | None = Field(default=None, ge=0)
+    pareto: bool = False
 
     @property
     def is_self_reported(self) -> bool:
@@ -168,12 +169,14 @@ class MetricSpec(Record):
 
 
 class Objective(Record):
-    """The definition of an improvement: better in `primary`, and within the tolerance of each of
-    `tolerances`.
+    """What ideas are for. An improvement is better in `primary`, and within the tolerance of each
+    of `tolerances`. Ideas are ordered by dominance in `pareto`: the primary metric and others, or
+    () if the primary metric alone orders them.
     """
 
     primary: MetricSpec
     tolerances: tuple[MetricSpec, ...] = ()
+    pareto: tuple[MetricSpec, ...] = ()
 
 
 class Provenance(Record):

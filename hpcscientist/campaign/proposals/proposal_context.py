@@ -29,7 +29,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement.judging import judge
+from hpcscientist.judgement.judging import front, front_line, judge
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.findings import Finding, Verdict
@@ -218,7 +218,8 @@ class Knowledge:
                 )
                 notes.append(note)
         level = self.settings.loop.q
-        self._told = summarise(notes, self.objective.primary, self.feedback_tokens, level)
+        best = front_line(front(self.state, self.objective), self.objective)
+        self._told = summarise(notes, self.objective.primary, self.feedback_tokens, level, best)
         return self._told
 
     def leader(self, before: int) -> Leader | None:
