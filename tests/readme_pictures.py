@@ -24,8 +24,7 @@ from rich.text import Text
 
 from hpcscientist.cli.main import run
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.report.table import table
-from hpcscientist.report.words import headline
+from hpcscientist.report.table import headline, table
 from hpcscientist.views import campaign
 
 COLUMNS = 120

@@ -16,8 +16,7 @@ from hpcscientist.report.page import page
 from hpcscientist.views import campaign
 from hpcscientist.views.cards import cards
 from hpcscientist.views.comparison import compare
-from hpcscientist.views.manuscripts import manuscripts, number_sources
-from hpcscientist.views.papers import papers
+from hpcscientist.views.papers import manuscripts, number_sources, papers
 
 _COMPARED = Path("comparison.html")
 

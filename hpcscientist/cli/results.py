@@ -17,8 +17,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
 from hpcscientist.judgement.summary import Summary, read_rows
-from hpcscientist.report.table import table
-from hpcscientist.report.words import headline
+from hpcscientist.report.table import headline, table
 from hpcscientist.results import export, logs
 from hpcscientist.views import campaign
 from hpcscientist.views.campaign import CampaignView

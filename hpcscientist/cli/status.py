@@ -11,7 +11,7 @@ from hpcscientist.cli.shared.costs import footer
 from hpcscientist.cli.shared.options import run_directory
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
-from hpcscientist.history import frozen, waiting
+from hpcscientist.history import frozen
 from hpcscientist.history import status as reading
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching.costs import spending
@@ -33,7 +33,9 @@ def status(directory: Path, as_json: bool) -> None:
     click.echo(f"{found['campaign']}: {found['state']}")
     if standing.text:
         click.echo(printable(standing.text))
-    if found["state"] != "finished" and (waits := waiting.said(waiting.read(paths))):
+    if found["state"] != "finished" and (
+        waits := reading.waiting_line(reading.read_waiting(paths))
+    ):
         click.echo(printable(waits))
     for name in ("ideas", "trials", "tokens"):
         counts = ", ".join(f"{count} {what}" for what, count in found[name].items())

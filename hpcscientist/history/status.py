@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hpcscientist.errors import CampaignBusy, DiskFull, NoRunDirectory, RunDirectoryError
-from hpcscientist.files.atomic import NO_SPACE
+from hpcscientist.files.atomic import NO_SPACE, write_text
 from hpcscientist.files.lock import BEAT_S, STALE_S, FolderLocked, Lock, read_holder
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal, stale_launch
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.upcasting import JournalLine
+from hpcscientist.records.base import Record
 from hpcscientist.records.events import TamperingFound
+
+# The file that says why array tasks wait in Slurm's queue.
+#
+# The driver asks Slurm and writes it. All views of a campaign read it instead of asking Slurm.
+
+
+_NO_REASON = ("", "None", "(null)")
+
+
+class Waiting(Record):
+    """The number of waiting array tasks by Slurm's reason. `seen`: seconds since the epoch."""
+
+    seen: float
+    reasons: dict[str, int]
+
+
+def write_waiting(paths: RunPaths, reasons: Mapping[str, int]) -> None:
+    """Write what waits now, or remove the file if nothing waits. Ignores OSError."""
+    with contextlib.suppress(OSError):
+        if not reasons:
+            paths.waiting.unlink(missing_ok=True)
+            return
+        found = Waiting(seen=time.time(), reasons=dict(reasons))
+        write_text(paths.waiting, found.model_dump_json() + "\n", durable=False)
+
+
+def read_waiting(paths: RunPaths) -> Waiting | None:
+    """Return what waited when the driver last asked, None if nothing is known to wait."""
+    try:
+        return Waiting.model_validate_json(paths.waiting.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def waiting_line(waiting: Waiting | None) -> str:
+    """Return one line about what waits, "" if nothing is known to wait."""
+    if waiting is None:
+        return ""
+    counts = sorted(waiting.reasons.items(), key=lambda item: (-item[1], item[0]))
+    parts = [
+        f"{count} {'without a reason yet' if reason in _NO_REASON else reason}"
+        for reason, count in counts
+    ]
+    age = max(0.0, time.time() - waiting.seen)
+    return f"array tasks that wait, by Slurm's reason: {', '.join(parts)} (seen {age:.0f} s ago)"
+
 
 # The driver's lock: at most one driver runs a campaign at a time. See `files.lock`.
 

@@ -30,7 +30,7 @@ from hpcscientist.recipe import folder_copy as staging_folders
 from hpcscientist.recipe import given as given_files
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
-from hpcscientist.system.processes import tied_to_parent
+from hpcscientist.system.inherited import tied_to_parent
 
 _MANIFEST = "manifest.json"  # written last, below the private root: then the data are complete
 

@@ -40,6 +40,7 @@ SHIPPED = frozenset(
         "graph",
         "grokking",
         "image-classification",
+        "image-diffusion",
         "point-cloud",
         "recommender",
         "text-classification",

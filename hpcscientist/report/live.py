@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.history.waiting import said
-from hpcscientist.report.words import duration, effect, worked
+from hpcscientist.history.status import waiting_line
+from hpcscientist.report.table import duration, effect, worked
 from hpcscientist.views.live import Snapshot
 
 _LABEL: Final = 9
@@ -72,7 +72,9 @@ def _facts(shot: Snapshot, columns: int) -> Iterable[Text]:
         columns,
     )
     if shot.waiting is not None:
-        yield _fact("queue", said(shot.waiting).removeprefix("array tasks that wait, by "), columns)
+        yield _fact(
+            "queue", waiting_line(shot.waiting).removeprefix("array tasks that wait, by "), columns
+        )
     pace = f", {shot.tokens_a_second:.0f} written a second" if shot.tokens_a_second else ""
     yield _fact("tokens", f"{shot.tokens:,}{pace}; {shot.model}", columns)
     if shot.plane and shot.plane != "ready":

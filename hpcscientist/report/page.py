@@ -23,12 +23,11 @@ from typing import Any, Final
 
 from hpcscientist.files.text import printable
 from hpcscientist.launching.costs.spending import Spending
-from hpcscientist.report.words import best_words, duration, worked
+from hpcscientist.report.table import best_words, duration, worked
 from hpcscientist.results.export import plain
 from hpcscientist.views.campaign import CampaignView
 from hpcscientist.views.cards import Card
-from hpcscientist.views.manuscripts import ManuscriptView, NumberSource
-from hpcscientist.views.papers import PaperUse
+from hpcscientist.views.papers import ManuscriptView, NumberSource, PaperUse
 from hpcscientist.views.timeline import TrialSpan, lanes
 
 # A campaign's view as JSON values, as the report's page reads them.

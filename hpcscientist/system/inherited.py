@@ -13,6 +13,8 @@ import os
 import re
 import resource
 import signal
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
@@ -157,3 +159,26 @@ def _have_notice() -> None:
         raise HpcsciError(f"`ulimit -t` allows {soft} s of processor time: raise it")
 
     signal.signal(signal.SIGXCPU, on_signal)
+
+
+# Starts commands that end together with their parent process, even if SIGKILL ends it.
+
+
+# An interpreter that asks the kernel for this, then execs the command. Nothing runs between fork
+# and exec, because the parent may have threads.
+_TIE = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(137)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def tied_to_parent(command: Sequence[str]) -> list[str]:
+    """Return the command line that runs a program, given by its path, as long as we live.
+
+    The program ends with the thread that starts it (PR_SET_PDEATHSIG, see prctl(2)); its own
+    children do not.
+    """
+    return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *command]

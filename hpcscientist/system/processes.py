@@ -17,37 +17,13 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import psutil
-
-# Starts commands that end together with their parent process, even if SIGKILL ends it.
-
-
-# An interpreter that asks the kernel for this, then execs the command. Nothing runs between fork
-# and exec, because the parent may have threads.
-_TIE = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
-    os._exit(137)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-def tied_to_parent(command: Sequence[str]) -> list[str]:
-    """Return the command line that runs a program, given by its path, as long as we live.
-
-    The program ends with the thread that starts it (PR_SET_PDEATHSIG, see prctl(2)); its own
-    children do not.
-    """
-    return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *command]
-
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36

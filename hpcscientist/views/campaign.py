@@ -14,12 +14,11 @@ from typing import Any
 
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
-from hpcscientist.history import frozen, waiting
+from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.status import read_holder, read_state, status
+from hpcscientist.history.status import Waiting, read_holder, read_state, read_waiting, status
 from hpcscientist.history.upcasting import JournalLine
-from hpcscientist.history.waiting import Waiting
 from hpcscientist.judgement import arm_comparison
 from hpcscientist.judgement.arm_comparison import Contest
 from hpcscientist.judgement.summary import Summary, read_rows
@@ -124,7 +123,7 @@ def read(paths: RunPaths, folder: str = "") -> CampaignView:
         tokens=tokens_by_stage(timeline.replies),
         stages=trials_by_stage(trials, recipe, config.settings.loop),
         failures=failures_of(trials, ideas),
-        waiting=None if state.ended else waiting.read(paths),
+        waiting=None if state.ended else read_waiting(paths),
         timeline=timeline,
         state=state,
         is_driven=is_driven,

@@ -12,10 +12,9 @@ from hpcscientist.confirmation.outcomes import confirmed
 from hpcscientist.execution import presence
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
-from hpcscientist.history import frozen, journal, waiting
+from hpcscientist.history import frozen, journal, status
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.status import read_holder, read_state
-from hpcscientist.history.waiting import Waiting
+from hpcscientist.history.status import Waiting, read_holder, read_state
 from hpcscientist.judgement.judging import judge
 from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.lease import plane_state
@@ -138,7 +137,7 @@ class LiveFollower:
             improved=self._improved,
             confirmed=self._confirmed,
             running=running,
-            waiting=waiting.read(self.paths) if is_driven else None,
+            waiting=status.read_waiting(self.paths) if is_driven else None,
             oldest_wait_s=now - min(queued) if queued else None,
             best=self._best,
             failures=tuple(timeline.failed),

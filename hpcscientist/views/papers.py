@@ -2,13 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Final
 
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable, visible
+from hpcscientist.records.facts import Fact, FactSheet
+from hpcscientist.records.findings import ResultRow, Verdict
+from hpcscientist.records.manuscript import Manuscript, Number, lines, walk
+from hpcscientist.records.trial import Stage
+from hpcscientist.views.campaign import CampaignView
 from hpcscientist.views.cards import read_idea, read_novelty, read_survey
 from hpcscientist.views.ideas import IdeaView
+
+# Lists the numbers of a campaign's papers, each with its facts, trials and files.
+#
+# A manuscript contains no numbers: it names facts, which are stored beside it with their
+# sources.
+
+
+# Lists the trials behind the numbers of each finding, according to the journal.
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSource:
+    """A finding's numbers on one split, with the trials they are computed from and the code."""
+
+    idea_id: str
+    split: str
+    mean: float | None
+    delta: float | None
+    trials: tuple[str, ...]
+    code_hash: str
+
+
+def number_sources(view: CampaignView, most: int = 100) -> tuple[NumberSource, ...]:
+    """Return the sources of the findings on both splits, of the `most` best ideas.
+
+    Confirmed ideas come first, then improvements by gain. The card of an idea has its own sources.
+    """
+    trials: dict[tuple[str, int, Stage], dict[str, float]] = {}
+    for span in view.trials:
+        if span.value is not None:
+            key = span.idea_id, span.attempt, span.stage
+            trials.setdefault(key, {})[span.trial_id] = span.value
+    found = []
+    for row in sorted(view.rows, key=_rank)[:most]:
+        idea = view.state.ideas.get(row.idea_id)
+        if idea is None or idea.ended is None or idea.ended.attempt is None or row.finding is None:
+            continue
+        attempt = idea.ended.attempt
+        code = idea.code_hashes.get(attempt, "")
+        search = tuple(sorted(trials.get((row.idea_id, attempt, Stage.SEEDS), ())))
+        found.append(NumberSource(row.idea_id, "validation", row.mean, row.delta, search, code))
+        test = trials.get((row.idea_id, attempt, Stage.CONFIRM), {})
+        if row.test_delta is not None:
+            mean = fmean(test.values()) if test else None
+            names = tuple(sorted(test))
+            found.append(NumberSource(row.idea_id, "test", mean, row.test_delta, names, code))
+    return tuple(found)
+
+
+def _rank(row: ResultRow) -> tuple[bool, bool, float]:
+    improved = row.finding is Verdict.IMPROVEMENT
+    return not row.confirmed, not improved, -abs(row.delta or 0.0) * improved
+
+
+_FILE: Final = 16 * 2**20  # bytes
+MANUSCRIPT, FACTS = "manuscript.json", "facts.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedNumber:
+    """A number of a paper.
+
+    `formula` is as written in the paper. `text` is the printed text of a single fact, or "" for a
+    formula over several. `trials` and `files` are those of all its facts.
+    """
+
+    section: str
+    formula: str
+    text: str
+    label: str
+    trials: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManuscriptView:
+    """A paper and its numbers, in the order of its text."""
+
+    name: str
+    title: str
+    numbers: tuple[PrintedNumber, ...]
+
+
+def manuscripts(paths: RunPaths) -> tuple[ManuscriptView, ...]:
+    """Return the papers written on a campaign, without those that cannot be read."""
+    try:
+        folders = sorted(path for path in paths.papers.root.iterdir() if path.is_dir())
+    except OSError:
+        return ()
+    return tuple(paper for folder in folders if (paper := _read(folder)) is not None)
+
+
+def _read(folder: Path) -> ManuscriptView | None:
+    try:
+        written, known = (
+            read_regular(folder / name, _FILE, follow=False) for name in (MANUSCRIPT, FACTS)
+        )
+        manuscript = Manuscript.model_validate_json(written)
+        sheet = FactSheet.model_validate_json(known)
+    except (OSError, ValueError):
+        return None
+    numbers = tuple(_numbers(manuscript, sheet))
+    return ManuscriptView(printable(folder.name), visible(manuscript.title), numbers)
+
+
+def _numbers(manuscript: Manuscript, sheet: FactSheet) -> Iterator[PrintedNumber]:
+    for place, line in lines(manuscript):
+        for part in walk(line):
+            if not isinstance(part, Number):
+                continue
+            facts = [sheet.by_id[i] for i in part.ref.ids if i in sheet.by_id]
+            single = facts[0] if part.ref.kind == "fact" and facts else None
+            yield PrintedNumber(
+                section=place.section,
+                formula=str(part.ref),
+                text=single.text if single else "",
+                label=printable("; ".join(fact.label for fact in facts)),
+                trials=tuple(dict.fromkeys(row.trial for f in facts for row in f.source.trials)),
+                files=tuple(dict.fromkeys(name for fact in facts for name in _files(fact))),
+            )
+
+
+def _files(fact: Fact) -> Iterator[str]:
+    for file in fact.source.files:
+        place = f":{fact.source.lines[0]}" if fact.source.lines else ""
+        yield f"{printable(file.file)}{place} {file.sha256[:12]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 from bench_campaign import CampaignBench
 
 from hpcscientist.cli.main import run
-from hpcscientist.history import frozen, waiting
+from hpcscientist.history import frozen, status
 from hpcscientist.history.journal import Journal
 from hpcscientist.records.events import CampaignEnded, CampaignStarted
 
@@ -21,7 +21,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CampaignBench:
     campaign_id = frozen.read(bench.paths).campaign_id
     record(bench, CampaignStarted(campaign_id=campaign_id))
     bench.paths.waiting.parent.mkdir(exist_ok=True)
-    waiting.write(bench.paths, {"Priority": 2, "QOSMaxJobsPerUserLimit": 7})
+    status.write_waiting(bench.paths, {"Priority": 2, "QOSMaxJobsPerUserLimit": 7})
     return bench
 
 

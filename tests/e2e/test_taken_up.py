@@ -66,7 +66,7 @@ def leave_staged(target: Path) -> None:
     """Begin to prepare data in a process that ends before it has."""
     code = (
         "import sys, pathlib as p, hpcscientist.recipe.folder_copy as s; "
-        "s.make(p.Path(sys.argv[1]))"
+        "s.make_staging(p.Path(sys.argv[1]))"
     )
     subprocess.run([sys.executable, "-P", "-c", code, str(target)], check=True)
     assert list(target.parent.glob(f".{target.name}.*"))

@@ -18,13 +18,13 @@ _SUPERVISING = """
 import io, json, os, sys, threading
 from pathlib import Path
 from hpcscientist.execution.bounds.supervise import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
+from hpcscientist.execution.bounds.supervise import Bounds, RunPlace, supervise
 from hpcscientist.system.processes import children
 
 folder, code, bounds = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 ended = supervise(
     [sys.executable, "-c", code],
-    Place(folder, {"PATH": os.environ["PATH"]}),
+    RunPlace(folder, {"PATH": os.environ["PATH"]}),
     Bounds(watched=(folder,), **bounds),
     threading.Event(),
     BoundedLog(io.BytesIO()),

@@ -195,7 +195,7 @@ import io, os, sys, threading
 from pathlib import Path
 from hpcscientist.execution.bounds import pid_namespace
 from hpcscientist.execution.bounds.supervise import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
+from hpcscientist.execution.bounds.supervise import Bounds, RunPlace, supervise
 from hpcscientist.system.processes import prctl
 if int(sys.argv[1]):
     os.setgroups([])
@@ -204,7 +204,8 @@ if int(sys.argv[1]):
     prctl(4, 1)  # PR_SET_DUMPABLE: as after exec, what /proc has of this process is its own
 log, bounds = io.BytesIO(), Bounds(600, 512, 8, processes=320, apart=True)
 show = "ulimit -u 2>/dev/null || ulimit -p; cat /proc/sys/kernel/pid_max"
-ended = supervise(["sh", "-c", show], Place(Path("/"), dict(os.environ)), bounds, threading.Event(),
+place = RunPlace(Path("/"), dict(os.environ))
+ended = supervise(["sh", "-c", show], place, bounds, threading.Event(),
     BoundedLog(log))
 print(int(pid_namespace.is_possible()), int(pid_namespace.counts_own_processes()))
 print(log.getvalue().decode())
@@ -277,10 +278,10 @@ WORKER = """
 import io, sys, threading
 from pathlib import Path
 from hpcscientist.execution.bounds.supervise import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
+from hpcscientist.execution.bounds.supervise import Bounds, RunPlace, supervise
 log, stop, bounds = BoundedLog(io.BytesIO()), threading.Event(), Bounds(float(sys.argv[3]), 512, 8)
 command = [sys.executable, "-c", sys.argv[2]]
-print(supervise(command, Place(Path(sys.argv[1]), {}), bounds, stop, log).reason)
+print(supervise(command, RunPlace(Path(sys.argv[1]), {}), bounds, stop, log).reason)
 """
 
 

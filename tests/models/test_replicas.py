@@ -177,7 +177,7 @@ async def test_another_user_s_port_is_not_shown_the_key(
         paths.endpoint.write_text(endpoint(url).model_dump_json())
         model = open_served(paths, endpoint(url), "tiny", SETTINGS)
         await model.complete(REQUEST)
-        monkeypatch.setattr(secrets, "users", lambda port: {12345})
+        monkeypatch.setattr(secrets, "listening_users", lambda port: {12345})
         assert server.connections == 1
         await model.complete(REQUEST)  # by the connection that was checked
         stranger = open_served(paths, endpoint(url), "tiny", SETTINGS)

@@ -12,6 +12,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -248,6 +249,45 @@ class TestPointCloud:
     def test_a_neighbour_in_the_file_is_no_relative(self, topic: Find) -> None:
         labels = np.load(topic("point-cloud").train / "labels.npy")
         assert np.mean(labels[1:] == labels[:-1]) < 0.14
+
+
+class TestImageDiffusion:
+    """Images that are drawn without a model that can draw."""
+
+    def score(self, found: Topic, images: np.ndarray) -> dict[str, Any] | int:
+        return found.score(array(np.rint(images).clip(0, 255).astype(np.uint8)))
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            lambda images: images,
+            lambda images: images[:, ::-1],
+            lambda images: np.rot90(images, axes=(1, 2)),
+            lambda images: np.roll(images, (1, -1), axis=(1, 2)),
+            lambda images: 0.8 * images + 20,
+            lambda images: images + np.random.RandomState(0).normal(0, 10, images.shape),
+        ],
+        ids=["copies", "mirrored", "turned", "moved", "duller", "noisy"],
+    )
+    def test_copies_are_refused_however_they_are_changed(
+        self, topic: Find, changed: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        found = topic("image-diffusion")
+        known = np.load(found.train / "images.npy")[:500].astype(float)
+        assert self.score(found, changed(known)) == BAD_PREDICTIONS
+
+    def test_what_no_network_drew_is_far_off(self, topic: Find) -> None:
+        """The reference has a distance of 0.02; images like the private ones, of 0."""
+        found = topic("image-diffusion")
+        known = np.load(found.train / "images.npy").astype(float)
+        flat, rng = known.reshape(len(known), -1), np.random.RandomState(0)
+        law = rng.multivariate_normal(flat.mean(0), np.cov(flat.T), 500).reshape(-1, 16, 16, 1)
+        mixed = (known[:500] + known[500:1000]) / 2
+        for images in (law, mixed, rng.uniform(0, 255, law.shape)):
+            metrics = self.score(found, images)
+            assert isinstance(metrics, dict) and metrics["feature_distance"] > 0.04
+        one = np.repeat(known[:1], 500, axis=0)
+        assert self.score(found, one) == BAD_PREDICTIONS
 
 
 CODER = """

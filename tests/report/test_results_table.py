@@ -9,8 +9,7 @@ from result_rows import HOSTILE, MEASURED, ROWS, row
 from rich.cells import cell_len
 
 from hpcscientist.records.findings import ResultRow, Verdict
-from hpcscientist.report.table import table
-from hpcscientist.report.words import headline
+from hpcscientist.report.table import headline, table
 
 
 def shown(rows: list[ResultRow], width: int | None = None, *, verbose: bool = False) -> str:

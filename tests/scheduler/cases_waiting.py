@@ -9,12 +9,12 @@ from case_world import World
 
 from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends.slurm.watching.rounds import HOPELESS
-from hpcscientist.history.waiting import read
+from hpcscientist.history.status import read_waiting
 
 
 def waits(w: World) -> dict[str, int]:
     """How many array tasks wait, by reason, as whoever looks at the run directory is told."""
-    found = read(w.paths)
+    found = read_waiting(w.paths)
     return found.reasons if found else {}
 
 

@@ -16,6 +16,7 @@ from hpcscientist.execution import presence
 from hpcscientist.execution.backends.slurm.backend import Stops
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
     BatchLedger,
@@ -23,7 +24,6 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
     live_batch,
 )
 from hpcscientist.execution.backends.slurm.watching.progress import TaskProgress
-from hpcscientist.execution.backends.slurm.watching.queue import Accounting
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES, Rounds
 from hpcscientist.records.site import WatchSite
 from hpcscientist.records.trial import Ended, EndState, RunId, Scored, Started, TrialReport, Usage

@@ -31,8 +31,7 @@ from hpcscientist.views import campaign
 from hpcscientist.views.campaign import CampaignView, best_row, next_command
 from hpcscientist.views.cards import cards
 from hpcscientist.views.comparison import compare
-from hpcscientist.views.manuscripts import number_sources
-from hpcscientist.views.papers import papers
+from hpcscientist.views.papers import number_sources, papers
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from hpcscientist.records.facts import (
     TrialRow,
 )
 from hpcscientist.records.manuscript import Manuscript, PaperScope, Section, parse_blocks
-from hpcscientist.views.manuscripts import FACTS, MANUSCRIPT, manuscripts
+from hpcscientist.views.papers import FACTS, MANUSCRIPT, manuscripts
 
 
 def fact(name: str, value: float, *trials: str) -> Fact:

@@ -21,7 +21,7 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
 from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import frozen, stale_launch, waiting
+from hpcscientist.history import frozen, stale_launch, status
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.status import STALE_S, DriverLock, read_holder, read_state
 from hpcscientist.launching.jobs.dispatch import open_slurm
@@ -90,7 +90,7 @@ def cancel(
             swept += sweep_jobs(slurm, config.campaign_id, wait=wait)
             if paths.submission.is_dir():  # or a resume would think that others cancelled them
                 folders.empty(paths.submission)
-            waiting.write(paths, {})
+            status.write_waiting(paths, {})
         sweep(paths)
         if slurm is None:
             clear_submission(paths)

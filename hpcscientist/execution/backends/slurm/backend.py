@@ -17,7 +17,7 @@ from hpcscientist.config.partitions import choose
 from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.process_backend import ChangeQueue
 from hpcscientist.execution.backends.slots import refuse_patterns
-from hpcscientist.execution.backends.slurm import commands
+from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
     BatchFolder,
@@ -31,6 +31,7 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
 from hpcscientist.execution.backends.slurm.submit import Sender
 from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
+from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
     BatchLedger,
@@ -40,12 +41,11 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
     live_batch,
 )
 from hpcscientist.execution.backends.slurm.watching.progress import TaskProgress
-from hpcscientist.execution.backends.slurm.watching.queue import Accounting
 from hpcscientist.execution.backends.slurm.watching.rounds import Findings, RoundBackoff, Rounds
 from hpcscientist.execution.backends.slurm.watching.states import meaning
 from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import waiting
+from hpcscientist.history import status
 from hpcscientist.records.site import Site, SlurmSite
 from hpcscientist.records.trial import (
     Accepted,
@@ -90,7 +90,7 @@ class Learned:
     @property
     def most(self) -> int:
         """Return how many of our array tasks may be in the queue, as far as is known."""
-        return self._most if commands.loop_time() < self._until else UNLIMITED
+        return self._most if clock.loop_time() < self._until else UNLIMITED
 
     def accepted(self) -> None:
         """Note that Slurm accepted an array."""
@@ -103,7 +103,7 @@ class Learned:
 
     def refused(self, own: int, others: int, tasks: int) -> None:
         """Lower the limit: with `own` and `others` in the queue, `tasks` more were too many."""
-        self._most, self._until = max(1, (own + tasks) // 2), commands.loop_time() + _LEARNED_S
+        self._most, self._until = max(1, (own + tasks) // 2), clock.loop_time() + _LEARNED_S
         # Count refusals while this user has nothing in the queue: then only other users' jobs can
         # make room, or nothing ever will.
         self._refusals = 0 if own or others else self._refusals + 1
@@ -211,11 +211,11 @@ class SlurmBackend:
         """
         site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
         async with self._turn:
-            pause = self._not_before - commands.loop_time()
-            if pause <= 0 and self._limits.are_due(site, commands.loop_time()):
+            pause = self._not_before - clock.loop_time()
+            if pause <= 0 and self._limits.are_due(site, clock.loop_time()):
                 with self._listening():
-                    await asyncio.to_thread(self._limits.read, site, commands.loop_time())
-                pause = self._not_before - commands.loop_time()
+                    await asyncio.to_thread(self._limits.read, site, clock.loop_time())
+                pause = self._not_before - clock.loop_time()
             limits = self._limits.last(site)
             if pause > 0 or limits is None:
                 return _paused(max(pause, 0.0))
@@ -224,7 +224,7 @@ class SlurmBackend:
             found = room(limits, site, queue, slots, like)
         if found.room:
             return found
-        self._looked_for_room = commands.loop_time()
+        self._looked_for_room = clock.loop_time()
         self._wake.set()
         return _paused(_LIMIT_PAUSE_S)
 
@@ -238,7 +238,7 @@ class SlurmBackend:
         async with self._turn:
             answer = await self._submit(live, batch.avoid)
         if isinstance(answer, Accepted) and is_first:
-            self._backoff.begin(commands.loop_time())
+            self._backoff.begin(clock.loop_time())
         self._wake.set()
         return answer
 
@@ -268,7 +268,7 @@ class SlurmBackend:
         if self._ledger.batches or self._left_any:
             await asyncio.to_thread(end_arrays, self.slurm, self._campaign_id)
         self._ledger.drop(everything=True)
-        waiting.write(self._paths, {})
+        status.write_waiting(self._paths, {})
         with contextlib.suppress(OSError):  # not empty, or never made
             self._paths.submission.rmdir()
 
@@ -346,7 +346,7 @@ class SlurmBackend:
         """
         try:
             limits = await asyncio.to_thread(
-                self._limits.read, self._site_of(record), commands.loop_time()
+                self._limits.read, self._site_of(record), clock.loop_time()
             )
         except SchedulerError:
             return False
@@ -380,8 +380,8 @@ class SlurmBackend:
         if self._stops:
             with self._listening():
                 await self._stops.carry_out()
-            self._backoff.hurry(commands.loop_time(), _STOP_POLL_S)
-        if self._must_look() and commands.loop_time() >= self._backoff.due:
+            self._backoff.hurry(clock.loop_time(), _STOP_POLL_S)
+        if self._must_look() and clock.loop_time() >= self._backoff.due:
             await self._round()
         if (answered := self._rounds.heed_accounting()) is not None:
             self._heed(answered)
@@ -394,7 +394,7 @@ class SlurmBackend:
         self._stepped = asyncio.Event()
 
     async def _round(self) -> None:
-        self._backoff.done(commands.loop_time())
+        self._backoff.done(clock.loop_time())
         said, known = self._site.slurm.accounting, self._limits.any()
         with self._listening():
             findings = await self._rounds.ask(known.accounting if known else said != "no")
@@ -402,7 +402,7 @@ class SlurmBackend:
                 self._ease()
             self._others = findings.others
             self._heed(findings)
-            await asyncio.to_thread(waiting.write, self._paths, self._ledger.waiting())
+            await asyncio.to_thread(status.write_waiting, self._paths, self._ledger.waiting())
             await asyncio.to_thread(cancel_jobs, self.slurm, findings.unwanted)
 
     def _heed(self, findings: Findings) -> None:
@@ -441,33 +441,33 @@ class SlurmBackend:
             self._silent(error)
 
     def _silent(self, error: SchedulerSilent) -> None:
-        self._backoff.done(commands.loop_time())
+        self._backoff.done(clock.loop_time())
         self._hold(self._backoff.interval)
         self._told.tell(Held("silent", f"Slurm does not answer ({error}); it is asked again"))
 
     def _tell(self, change: Started | Ended) -> None:
         if isinstance(change, Ended):
-            self._not_before = min(self._not_before, commands.loop_time())
+            self._not_before = min(self._not_before, clock.loop_time())
         self._told.tell(change)
 
     def _hold(self, pause_s: float) -> None:
         """Submit nothing for `pause_s` seconds."""
-        self._not_before = max(self._not_before, commands.loop_time() + pause_s)
+        self._not_before = max(self._not_before, clock.loop_time() + pause_s)
 
     def _ease(self) -> None:
-        self._not_before = min(self._not_before, commands.loop_time())
+        self._not_before = min(self._not_before, clock.loop_time())
         self._told.tell(Freed())
 
     def _must_look(self) -> bool:
         """Return whether to look at the queue: we have tasks in it, or wait for room in it."""
-        lately = commands.loop_time() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
+        lately = clock.loop_time() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
         return bool(self._ledger.batches) or lately
 
     def _pause_s(self) -> float:
         """Return the seconds until the next step is due."""
         waits = [_IDLE_S]
         if self._must_look():
-            waits.append(self._backoff.due - commands.loop_time())
+            waits.append(self._backoff.due - clock.loop_time())
         if self._ledger.batches:
             waits.append(self._progress.pause_s())
         return max(0.02, min(waits))

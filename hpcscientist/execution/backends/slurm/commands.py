@@ -6,7 +6,6 @@ not answer, so nothing is known and the caller asks again later. SchedulerRefuse
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import re
@@ -52,14 +51,6 @@ def batch_of_job(campaign_id: str, name: str, said: str) -> str | None:
         if rest.isalnum():  # excludes other campaigns whose id begins with this one's
             return rest
     return None
-
-
-# The backend's clock: its event loop's, so that controlling that one controls every pause.
-
-
-def loop_time() -> float:
-    """Return seconds by the running event loop's clock. Raises RuntimeError outside of one."""
-    return asyncio.get_running_loop().time()
 
 
 _SILENT = re.compile(

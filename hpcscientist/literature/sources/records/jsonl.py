@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from hpcscientist.literature.sources import lines
 from hpcscientist.literature.sources.base import Abstract, Item, Trouble, trouble
 from hpcscientist.records.literature import Paper
@@ -171,22 +169,3 @@ def _one_document(path: Path, origin: str) -> Any:
         return parse(lines.read_text(path)[0])[0]
     except OSError:  # too long; a real disk error occurs again when lines are read, and is reported
         return None
-
-
-# Reads the papers that `hpcsci library fetch` wrote: one of this package's records per line.
-
-
-def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Iterator[Item]:
-    """Yield the papers of a file, or of its lines that begin at bytes [start, end)."""
-    complaints = Complaints(origin)
-    for found in read_records(path, origin, start, end):
-        if isinstance(found, Trouble):
-            yield found
-            continue
-        try:
-            yield Paper.model_validate({**found.value, "source": "online"}, strict=False)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            yield from complaints.of(found.place, "no paper as fetched", f"{where}: {first['msg']}")
-    yield from complaints.rest()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcscientist.execution import folders
-from hpcscientist.execution.backends.slurm import commands
+from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.trial import EndState, Intent, RunId
@@ -47,7 +47,7 @@ class ArrayTask:
         """Note that the task will never run again under its job id."""
         if self.cause is None:
             self.phase, self.cause, self.state = Phase.ENDED, cause, state
-            self.ended_at = commands.loop_time()
+            self.ended_at = clock.loop_time()
 
     def remaining(self) -> list[int]:
         """Return the positions of the trials that have not ended, in order."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import presence
-from hpcscientist.execution.backends.slurm import commands
+from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
@@ -40,14 +40,14 @@ class TaskProgress:
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
-        return max(0.0, self._next - commands.loop_time())
+        return max(0.0, self._next - clock.loop_time())
 
     def look(self) -> None:
         """Look at the files of tasks that run or have ended.
 
         Raises RunDirectoryError once it is certain that nodes do not see the run directory.
         """
-        now = commands.loop_time()
+        now = clock.loop_time()
         hurried = any(
             task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
         )
@@ -200,7 +200,7 @@ class TaskProgress:
         patience = self._watch.visible_s
         if task.cause is not EndState.ENDED and (self._seen or not _left_no_log(task)):
             patience = min(patience, _HIDDEN_S) if task.started else 0.0
-        return commands.loop_time() - task.ended_at < patience
+        return clock.loop_time() - task.ended_at < patience
 
 
 def _job(live: LiveBatch, task: ArrayTask) -> str:
