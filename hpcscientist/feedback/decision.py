@@ -31,7 +31,7 @@ class Rule:
     `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule (arXiv
     2501.03916, 3.3): any better mean is an improvement. `control` batch judges all given ideas
     together (Benjamini & Hochberg 1995, JRSS B 57), so more ideas may change an idea's verdict.
-    `control` online judges them in order, so later ideas change no verdict (see `online`).
+    `control` online judges them in order, so later ideas change no verdict (see `adjust_online`).
     `control` two-sided judges all together in one family of two-sided p-values, as the first
     release did.
 
