@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-import hpcscientist
 from hpcscientist.config.layers import defaults
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.trial import IdeaFailure, MachineFailure
 
-PACKAGE = Path(hpcscientist.__file__).parent
+PACKAGE = Path(__file__).parents[1] / "hpcscientist"  # what is installed has no pages
 _FILES = r"\.(py|json|jsonl|toml|tar|arrow|npy|pdf|tex|md)$"
 ROOMS = sorted(init.parent for init in PACKAGE.rglob("__init__.py"))
 

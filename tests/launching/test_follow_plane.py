@@ -10,10 +10,11 @@ import queue_stand_in
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.launching.jobs import follow
 from hpcscientist.launching.jobs.follow import CampaignFollower
 from hpcscientist.models.serving.lease import PlaneNews
 from hpcscientist.models.serving.order import ServingPaths
+
+JOBS = Path(__file__).parents[2] / "hpcscientist" / "launching" / "jobs"
 
 
 def test_each_step_of_the_plane_is_told_once(
@@ -116,7 +117,7 @@ def test_a_follower_who_comes_while_models_load_is_told_so(
 
 
 def test_the_page_names_the_folders_in_which_logs_lie() -> None:
-    page = (Path(follow.__file__).parent / "README.md").read_text()
+    page = (JOBS / "README.md").read_text()
     paths = RunPaths(Path("run"))
     assert f"`{ServingPaths(paths.serving).logs.relative_to('run')}`" in page
     assert f"`{paths.controller_log('JOB').relative_to('run')}`" in page
