@@ -97,7 +97,7 @@ def classify_failure(
         return _not_started(spec, ended, error_headline(start_failure))
     if spec.isolation is Isolation.APPTAINER:
         ended = _with_signal(ended)
-    return _by_bound(spec, ended) or _by_exit(ended, error_headline(tail))
+    return _by_bound(spec, ended) or _by_exit(spec, ended, error_headline(tail))
 
 
 def _not_started(spec: TrialSpec, ended: CommandEnd, said: str) -> MachineFailed:
@@ -180,12 +180,21 @@ _PASSED = {
 }
 
 
-def _by_exit(ended: CommandEnd, said: str) -> IdeaFailed | None:
+# What frameworks raise if a GPU has no memory left: PyTorch, CuPy and CUDA itself, JAX, TensorFlow.
+_GPU_MEMORY = re.compile(
+    r"(CUDA|HIP|XPU) out of memory|\bOutOfMemoryError\b|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED: (Out of memory|OOM)|OOM when allocating"
+)
+
+
+def _by_exit(spec: TrialSpec, ended: CommandEnd, said: str) -> IdeaFailed | None:
     if ended.signal is not None:
         detail = f"killed by signal {ended.signal}: {said or 'nothing printed'}"
         return idea_failed(IdeaFailure.ERROR, detail)
     if ended.exit_code == 0:
         return None
+    if spec.limits.gpus and _GPU_MEMORY.search(said):
+        return idea_failed(IdeaFailure.OUT_OF_MEMORY, f"a GPU ran out of memory: {said}")
     return idea_failed(
         IdeaFailure.ERROR, said or f"exit code {ended.exit_code}, with nothing printed"
     )

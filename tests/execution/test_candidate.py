@@ -36,6 +36,7 @@ def test_environment_is_made_from_nothing(bench: Bench, monkeypatch: pytest.Monk
         "MKL_NUM_THREADS": "3",
         "NUMEXPR_NUM_THREADS": "3",
         "MPLBACKEND": "Agg",
+        "CUDA_VISIBLE_DEVICES": "",
         "HPCSCI_CAMPAIGN": CAMPAIGN,
         "HPCSCI_TRIAL": "trial-1",
     }

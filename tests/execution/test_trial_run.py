@@ -181,6 +181,31 @@ def test_what_a_kill_means_and_by_whom_it_can_have_been(
     assert ("its own code" in detail) == can_be_its_own
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has",
+        "torch.cuda.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 MiB",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,000,000,000 bytes",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying",
+        "tensorflow.errors.ResourceExhaustedError: OOM when allocating tensor of shape",
+        "RuntimeError: CUDA_ERROR_OUT_OF_MEMORY",
+    ],
+)
+def test_a_gpu_without_memory_is_told_as_such(bench: Bench, said: str) -> None:
+    tail = f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{said}\n'
+    how = ended(exit_code=1)
+    with_gpu, without = (bench.trial("predict()", gpus=gpus) for gpus in (1, 0))
+    found = classify_failure(with_gpu, how, tail)
+    assert found is not None
+    kind, detail = failure(found)
+    assert (kind, said in detail) == ("out_of_memory", True)
+    told = classify_failure(without, how, tail)
+    assert told is not None and failure(told) == ("error", said)
+    other = classify_failure(with_gpu, how, "ValueError: out of memory of this")
+    assert other is not None and failure(other)[0] == "error"
+
+
 def test_a_kill_for_the_job_s_own_memory_is_the_idea_s_fault(bench: Bench) -> None:
     # As the kernel does where Slurm limits a job's memory by control groups, and counts it.
     how = ended(exit_code=None, signal=9, peak_mb=100.0, starved=True)

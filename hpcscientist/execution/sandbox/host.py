@@ -162,7 +162,7 @@ def environment(
 ) -> dict[str, str]:
     """Return the complete environment of a candidate that runs without a container.
 
-    GPU variables are passed on as the scheduler set them, and only to a trial that requests GPUs.
+    A trial that requests GPUs sees those that the scheduler gave it, any other sees none.
     """
     made = {name: host[name] for name in _TAKEN if name in host}
     if site.ENABLE_USER_SITE:  # HOME changes, so say where `pip install --user` put packages
@@ -171,5 +171,11 @@ def environment(
 
 
 def gpus(spec: TrialSpec, host: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that name a trial's GPUs; {} if it requests none."""
-    return {name: host[name] for name in _GPUS if name in host} if spec.limits.gpus else {}
+    """Return the variables that name a trial's GPUs; if it requests none, it sees none.
+
+    cuBLAS repeats its results bit by bit only with a workspace of a fixed size.
+    """
+    if not spec.limits.gpus:
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    named = {name: host[name] for name in _GPUS if name in host}
+    return named | {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
