@@ -10,9 +10,9 @@ from hpcscientist.campaign.agents import (
     Session,
     control_agents,
     model_agents,
-    rules_of,
     with_control,
 )
+from hpcscientist.campaign.campaign_rules import rules_of
 from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.conductor import Conductor, Performers
 from hpcscientist.campaign.dispatcher import Dispatcher, journalled

@@ -219,7 +219,7 @@ def page(
     yield _header(view)
     yield main(VIEWS)
     yield _without_script(view)
-    notes = [*view.summary.notes, view.summary.missing.warning]
+    notes = [*view.summary.notes, view.summary.front_line, view.summary.missing.warning]
     yield notes_list([note for note in notes if note])
     yield "</main></div>\n"
     yield json_block("results", [plain(row) for row in view.rows])

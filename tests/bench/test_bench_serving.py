@@ -19,6 +19,7 @@ from checkpoint_kit import write_model
 
 from hpcscientist.bench.serving import arms, figures, first
 from hpcscientist.bench.serving.alone import Taken
+from hpcscientist.bench.serving.arms import draw_requests
 from hpcscientist.bench.serving.figures import ServingMeasurement
 from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
@@ -44,9 +45,9 @@ SERVED = ServedModel(
 
 
 def test_prompts_follow_from_their_seed_and_share_no_beginning() -> None:
-    drawn = first.draw_requests("run1-3", 3, 100, 7, IDEATION)
-    assert drawn == first.draw_requests("run1-3", 3, 100, 7, IDEATION)
-    other = first.draw_requests("run2-3", 3, 100, 7, IDEATION)
+    drawn = draw_requests("run1-3", 3, 100, 7, IDEATION)
+    assert drawn == draw_requests("run1-3", 3, 100, 7, IDEATION)
+    other = draw_requests("run2-3", 3, 100, 7, IDEATION)
     begins = [request.messages[0].content[:8] for request in (*drawn, *other)]
     assert len(set(begins)) == 6
     assert len({request.seed for request in (*drawn, *other)}) == 6

@@ -26,7 +26,8 @@ from newcomers_page import excerpts, files, is_part, section
 
 from hpcscientist.bench.papers.campaign import PaperShelf
 from hpcscientist.bench.papers.statements import Statement, defects
-from hpcscientist.campaign.agents import Session, model_agents, rules_of
+from hpcscientist.campaign.agents import Session, model_agents
+from hpcscientist.campaign.campaign_rules import rules_of
 from hpcscientist.conduct.actions import Stop
 from hpcscientist.conduct.decide import decide
 from hpcscientist.files.rundir import RunPaths

@@ -21,7 +21,7 @@ import psutil
 
 from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.serving import first
-from hpcscientist.bench.serving.arms import Arm, ServingGround, Whole, alone, whole
+from hpcscientist.bench.serving.arms import Arm, ServingGround, Whole, alone, draw_requests, whole
 from hpcscientist.bench.serving.model import HIDDEN, LAYERS, WORDS
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ServingError, UsageError
@@ -170,7 +170,7 @@ class ServingMeasurement:
     def _throughput(self) -> list[Figure]:
         found: dict[str, dict[int, list[float]]] = {"whole": {}, "alone": {}}
         first_token: dict[str, float] = {}
-        one = first.draw_requests("alone", 1, 1, 1, self._settings.ideation)
+        one = draw_requests("alone", 1, 1, 1, self._settings.ideation)
         with ExitStack() as both:
             begun = time.perf_counter()
             ours = both.enter_context(self._plane(1))
@@ -243,7 +243,7 @@ class ServingMeasurement:
         """Run a plane of this many replicas, and yield it after its first token."""
         settings = self._of(replicas)
         with whole(self._ground, settings) as ours:
-            ours.run(first.draw_requests("first", 1, 1, 1, settings.ideation), 1)
+            ours.run(draw_requests("first", 1, 1, 1, settings.ideation), 1)
             yield ours
 
     def _of(self, replicas: int) -> Settings:
@@ -271,9 +271,7 @@ class ServingMeasurement:
         if number < 0:
             characters, tokens, turns = min(_WARM_CHARACTERS, characters), min(_WARM, tokens), 1
         place = f"run{number}-{count}"
-        requests = first.draw_requests(
-            place, turns * count, characters, tokens, self._settings.ideation
-        )
+        requests = draw_requests(place, turns * count, characters, tokens, self._settings.ideation)
         taken = arm.run(requests, count)
         wanted = sum(request.max_tokens for request in requests)
         if taken.tokens != wanted:
