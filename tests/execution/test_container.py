@@ -24,6 +24,7 @@ from hpcscientist.records.site import Host
 from hpcscientist.records.trial import IdeaFailed, MachineFailed
 
 INSIDE = [
+    "CUDA_VISIBLE_DEVICES=",
     f"HPCSCI_CAMPAIGN={CAMPAIGN}",
     "HPCSCI_TRIAL=trial-1",
     "HOME=/work",

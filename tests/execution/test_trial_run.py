@@ -195,7 +195,7 @@ def test_what_a_kill_means_and_by_whom_it_can_have_been(
 def test_a_gpu_without_memory_is_told_as_such(bench: Bench, said: str) -> None:
     tail = f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{said}\n'
     how = ended(exit_code=1)
-    with_gpu, without = (bench.trial("predict()", gpus=gpus) for gpus in (1, 0))
+    with_gpu, without = (bench.trial("predict()", f"gpus-{n}", gpus=n) for n in (1, 0))
     found = classify_failure(with_gpu, how, tail)
     assert found is not None
     kind, detail = failure(found)
@@ -323,7 +323,7 @@ def test_environment_is_scrubbed(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
         *("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "MPLBACKEND"),
         *("PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTHONUSERBASE"),
         *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
-        *("HPCSCI_TRIAL", "HPCSCI_CAMPAIGN"),
+        *("HPCSCI_TRIAL", "HPCSCI_CAMPAIGN", "CUDA_VISIBLE_DEVICES"),
     }
     assert (out / "cwd").read_text().startswith(tempfile.gettempdir())
 
