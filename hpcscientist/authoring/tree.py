@@ -21,8 +21,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from hpcscientist.records.base import Record
-from hpcscientist.records.trial import Direction
+from hpcscientist.records.objective import Objective, ObjectiveValue, ranked
 
 Growth = Literal["draft", "debug", "improve"]
 # disqualified: it tampered, or does nothing; unwritten: the author gave up; infra_failed: the
@@ -30,18 +29,16 @@ Growth = Literal["draft", "debug", "improve"]
 NodeState = Literal["works", "broken", "disqualified", "unwritten", "infra_failed"]
 
 
-class TreeVersion(Record):
-    """A version of an idea's code.
+class TreeVersion(ObjectiveValue):
+    """A version of an idea's code, and what its pilot measured, if the version works.
 
-    `parent` is the version it was made from, 0 for the reference. `value` is the primary metric
-    of its pilot, if the version works.
+    `parent` is the version it was made from, 0 for the reference.
     """
 
     number: int = Field(ge=1)
     parent: int = Field(default=0, ge=0)
     kind: Growth = "draft"
     state: NodeState
-    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Expansion:
 class TreeBounds:
     """The limits of a tree's growth, as in `config.settings.AuthoringSettings`.
 
-    `direction` is that of the metric by which versions are compared.
+    Versions are compared by the `objective`.
     """
 
     drafts: int
@@ -64,7 +61,7 @@ class TreeBounds:
     workers: int
     debug_share: float
     debug_depth: int
-    direction: Direction
+    objective: Objective
 
 
 def choose(
@@ -92,9 +89,9 @@ def choose(
     return tuple(chosen)
 
 
-def best(nodes: Sequence[TreeVersion], direction: Direction) -> TreeVersion | None:
+def best(nodes: Sequence[TreeVersion], objective: Objective) -> TreeVersion | None:
     """Return the version that works best, the earliest of equals; None if none works."""
-    return next(iter(_ranked(nodes, direction)), None)
+    return next(iter(_ranked(nodes, objective)), None)
 
 
 class VersionTree:
@@ -181,9 +178,10 @@ class _Choice:
         place = draw.random()
         if broken and (fixes or not good):
             return self._take("debug", broken[int(place * len(broken))])
-        ranked = _ranked(good, self.bounds.direction)
-        elsewhere = (node for node in ranked if self._root(node) not in self._roots)
-        return self._take("improve", next(elsewhere, ranked[0]))
+        # Ranked among all versions: what is dominated stays so when its dominator is taken.
+        order = [node for node in _ranked(self.tree.nodes, self.bounds.objective) if node in good]
+        elsewhere = (node for node in order if self._root(node) not in self._roots)
+        return self._take("improve", next(elsewhere, order[0]))
 
     def _is_free(self, node: TreeVersion) -> bool:
         return node.number not in self._taken
@@ -197,13 +195,10 @@ class _Choice:
         return Expansion(kind, node.number)
 
 
-def _ranked(nodes: Sequence[TreeVersion], direction: Direction) -> list[TreeVersion]:
+def _ranked(nodes: Sequence[TreeVersion], objective: Objective) -> list[TreeVersion]:
     """Return the working versions, the best first."""
-    sign = -1.0 if direction is Direction.MAXIMIZE else 1.0
-    found = [
-        (sign * n.value, n.number, n) for n in nodes if n.state == "works" and n.value is not None
-    ]
-    return [node for *_, node in sorted(found, key=lambda entry: entry[:2])]
+    working = {node.number: node for node in nodes if node.state == "works"}
+    return [working[number] for number in ranked(working, objective)]
 
 
 def _mixed(seed: int, step: int) -> int:

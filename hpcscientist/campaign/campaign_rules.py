@@ -29,11 +29,11 @@ def rules_of(config: CampaignConfig, recipe: Recipe, agents: Agents) -> Rules:
     return Rules(
         extent=_extent(config, agents),
         settings=settings,
-        metric=spec.primary,
+        objective=spec.objective,
         published=spec.published.value if spec.published else None,
         judging=Judging(
             hopeless=settings.authoring.hopeless,
-            piloted=is_piloted(settings, config.steps),
+            piloted=is_piloted(settings, config.steps, spec.objective),
             catches_nothing_done=agents.model is not None,
         ),
         proposing=Proposing(
@@ -79,7 +79,7 @@ def _strategies(
     return Strategies(
         kind=strategy_of(settings),
         settings=settings,
-        direction=spec.primary.direction,
+        objective=spec.objective,
         advised=agents.stages.get(ADVISE) is not None,
         analysed=agents.stages.get(ANALYSE) is not None,
         measuring=measuring,

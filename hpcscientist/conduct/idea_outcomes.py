@@ -31,6 +31,7 @@ from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.objective import ObjectiveValue, objective_value
 from hpcscientist.records.trial import MachineFailed, Scored, Stage, TrialReport, trial_name
 
 T = TypeVar("T")
@@ -101,22 +102,31 @@ class IdeaOutcomes:
         outcome = report.outcome
         if not isinstance(outcome, Scored):
             return Piloted(outcome, report.trial_id, lost)
-        value = outcome.value(self.rules.metric.name)
         if version.run:
-            return Piloted(outcome, report.trial_id, value=value)
+            return Piloted(outcome, report.trial_id, measured=self._by_objective(outcome))
         reference = self._reference_pilot()
-        judging = self.rules.judging
+        judging, objective = self.rules.judging, self.rules.objective
         catches = judging.catches_nothing_done and self.idea.arm == "model"
         why = None
         if reference is not None:
-            why = hopeless(report, reference, judging.hopeless, self.rules.metric)
+            why = hopeless(report, reference, judging.hopeless, objective.primary)
         return Piloted(
             outcome=outcome,
             trial_id=report.trial_id,
-            value=value,
+            measured=self._by_objective(outcome, reference),
             hopeless=why,
             idle=catches and does_nothing(report, reference),
         )
+
+    def _by_objective(
+        self, outcome: Scored, reference: TrialReport | None = None
+    ) -> ObjectiveValue:
+        objective, known = self.rules.objective, {}
+        if reference is not None and isinstance(reference.outcome, Scored):
+            known = reference.outcome.metrics
+        named = (*objective.ordering, *objective.tolerances)
+        metrics = {metric.name: outcome.value(metric.name) for metric in named}
+        return objective_value(metrics, known, objective)
 
     def _reference_pilot(self) -> TrialReport | None:
         if not self.rules.judging.piloted:
@@ -156,7 +166,7 @@ class IdeaOutcomes:
             trial_id=report.trial_id,
             lost=lost,
             more=more,
-            known=len(self.state.scores(idea_id, number, self.rules.metric.name)),
+            known=len(self.state.scores(idea_id, number, self.rules.objective.primary.name)),
             short=self.idea.left_short(number),
         )
 

@@ -9,11 +9,11 @@ from hpcscientist.conduct.actions import Stop
 from hpcscientist.conduct.agenda import Agenda
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import Settings
-from hpcscientist.feedback.decision import better_by
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import baseline_drift
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.objective import Objective, better_by
 from hpcscientist.records.trial import (
     IdeaFailed,
     MachineFailed,
@@ -69,7 +69,9 @@ def _want_steady(wanted: Agenda) -> None:
     state, rules, memory = wanted.state, wanted.rules, wanted.memory
     stops = memory.recall(BASELINE_ID, (state.of_reference,))
     if stops is None:
-        why = baseline_drift.too_noisy(state, rules.metric, rules.published, rules.settings)
+        why = baseline_drift.too_noisy(
+            state, rules.objective.primary, rules.published, rules.settings
+        )
         stops = (Stop("noisy", why),) if why else ()
         memory.keep(BASELINE_ID, (state.of_reference,), stops)
     wanted.found.extend(stops)
@@ -127,9 +129,9 @@ def fix_of(failed: IdeaFailed) -> str:
     return "fix it"
 
 
-def is_piloted(settings: Settings, stages: Collection[str]) -> bool:
+def is_piloted(settings: Settings, stages: Collection[str], objective: Objective) -> bool:
     """Return whether the baseline runs a pilot, which it does if pilots are compared with it."""
-    return settings.authoring.hopeless > 0 or "advise" in stages
+    return settings.authoring.hopeless > 0 or "advise" in stages or bool(objective.tolerances)
 
 
 def hopeless(

@@ -8,7 +8,7 @@ from hpcscientist.conduct.strategy.strategy import Strategies
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import Schedule
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.objective import Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Rules:
 
     extent: Extent
     settings: Settings
-    metric: MetricSpec
+    objective: Objective
     published: float | None
     judging: Judging
     proposing: Proposing

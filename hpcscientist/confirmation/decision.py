@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.feedback.decision import Limited, better_by, exceeded, gain
+from hpcscientist.feedback.decision import Limited, exceeded, gain
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import Comparison, Confirmation, Verdict
+from hpcscientist.records.objective import better_by
 from hpcscientist.records.trial import Direction, MetricSpec
 
 

@@ -16,10 +16,10 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.findings import Confirmation, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.objective import Objective
 from hpcscientist.records.trial import (
     IdeaFailed,
     MachineFailed,
-    Objective,
     Outcome,
 )
 

@@ -11,13 +11,14 @@ from typing import Final
 
 from pydantic import Field
 
-from hpcscientist.feedback.decision import better_by, gain
+from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.selfcheck import smallest_effect
 from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import Symptom
 from hpcscientist.records.findings import Comparison, Finding, Verdict
+from hpcscientist.records.objective import better_by
 from hpcscientist.records.trial import MetricSpec
 
 UNCHANGED: Final = 0.95  # share of the reference's predictions from which an idea hardly acts

@@ -13,7 +13,7 @@ effect within the recipe's minimum counts as no evidence (its p-value as 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,7 +21,8 @@ from hpcscientist.config.settings import LoopSettings
 from hpcscientist.feedback import statistics
 from hpcscientist.feedback.statistics import adjust, compare
 from hpcscientist.records.findings import Comparison, Finding, Verdict
-from hpcscientist.records.trial import Direction, MetricSpec
+from hpcscientist.records.objective import better_by
+from hpcscientist.records.trial import MetricSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,31 +181,6 @@ def one_sided(comparison: Comparison, metric: MetricSpec) -> tuple[float, float]
 def gain(comparison: Comparison, metric: MetricSpec) -> float:
     """Return by how much the idea is better than the baseline; negative if worse."""
     return better_by(comparison.delta, 0.0, metric)
-
-
-def better_by(value: float, other: float, metric: MetricSpec) -> float:
-    """Return by how much one value of a metric is better than another; negative if worse."""
-    better = value - other if metric.direction is Direction.MAXIMIZE else other - value
-    return better + 0.0  # no negative zero
-
-
-def undominated(
-    values: Mapping[str, Sequence[float]], metrics: Sequence[MetricSpec]
-) -> tuple[str, ...]:
-    """Return which ideas no other one dominates: is as good in each metric, and better in one.
-
-    `values` has one value for each of `metrics`, by idea; the result keeps its order.
-    """
-
-    def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
-        gains = [better_by(*each) for each in zip(one, other, metrics, strict=True)]
-        return min(gains) >= 0 and max(gains) > 0
-
-    return tuple(
-        idea
-        for idea, own in values.items()
-        if not any(dominates(other, own) for other in values.values())
-    )
 
 
 def _awaited(ideas: Mapping[str, Mapping[int, float] | None]) -> dict[str, str]:

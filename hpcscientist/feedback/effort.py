@@ -38,10 +38,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpcscientist.config.settings import LoopSettings
-from hpcscientist.feedback.decision import better_by, gain
+from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.statistics import CONFIDENCE, compare
 from hpcscientist.recipe.schema import Budgets, StepSpec
 from hpcscientist.records.findings import Comparison
+from hpcscientist.records.objective import better_by
 from hpcscientist.records.trial import MetricSpec
 
 FUTILE: Final = 0.25  # an idea with a lower chance of an improvement is given up

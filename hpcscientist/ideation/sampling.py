@@ -17,8 +17,8 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from hpcscientist.records.idea import KnobValue
+from hpcscientist.records.objective import Objective
 from hpcscientist.records.proposing import PastScore
-from hpcscientist.records.trial import Direction
 
 _WHENEVER = datetime(2000, 1, 1)
 
@@ -31,16 +31,17 @@ class Sampling:
     It caches only Optuna's trials for the outcomes of the last call.
     """
 
-    def __init__(self, distributions: Mapping[str, BaseDistribution], direction: Direction) -> None:
-        """Take the knobs' distributions, and the direction in which outcomes are better."""
+    def __init__(self, distributions: Mapping[str, BaseDistribution], objective: Objective) -> None:
+        """Take the knobs' distributions, and what outcomes are compared by."""
         self._distributions = dict(distributions)
-        self._direction = StudyDirection[direction.name]
+        self._directions = [StudyDirection[metric.direction.name] for metric in objective.ordering]
+        self._constrained = bool(objective.tolerances)
         self._made: dict[int, tuple[PastScore, _Shared]] = {}  # by idea number
 
     def ask(self, seed: int, startup: int, told: Sequence[PastScore]) -> dict[str, KnobValue]:
         """Return the next setting; the first `startup` are drawn at random."""
         sampler = TPESampler(seed=seed, n_startup_trials=startup, multivariate=False)
-        study = optuna.create_study(direction=self._direction, sampler=sampler)
+        study = optuna.create_study(directions=self._directions, sampler=sampler)
         self._made = {past.number: (past, self._trial(past)) for past in told}
         study.add_trials(trial for _, trial in self._made.values())
         return dict(study.ask(self._distributions).params)
@@ -49,11 +50,12 @@ class Sampling:
         known = self._made.get(past.number)
         if known is not None and known[0] == past:
             return known[1]
-        return _Shared(
+        trial = _Shared(
             number=-1,  # the study numbers them
             trial_id=-1,
             state=TrialState.COMPLETE,
-            value=past.value,
+            value=None,
+            values=past.values,
             datetime_start=_WHENEVER,
             datetime_complete=_WHENEVER,
             params=dict(past.knobs),
@@ -62,6 +64,9 @@ class Sampling:
             system_attrs={},
             intermediate_values={},
         )
+        if self._constrained:
+            trial.set_constraint("excess", past.excess)
+        return trial
 
 
 class _Shared(FrozenTrial):

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from hpcscientist.errors import UsageError
 from hpcscientist.recipe.schema import Knob
 from hpcscientist.records.idea import KnobValue, Proposal, idea_seed
+from hpcscientist.records.objective import ranked
 from hpcscientist.records.proposing import PastScore, ProposalTask, Proposed
-from hpcscientist.records.trial import Direction
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -52,9 +52,9 @@ class SearchProposer:
                 "add [[knobs]] to its recipe.toml, or choose another --model"
             )
         self._seed = seed
-        self._metric = spec.primary
+        self._objective = spec.objective
         distributions = {knob.name: _distribution(knob, spec.name) for knob in spec.knobs}
-        self._sampling = Sampling(distributions, self._metric.direction)
+        self._sampling = Sampling(distributions, self._objective)
 
     async def propose(self, task: ProposalTask) -> Proposed:
         """Return the next setting from a fresh sampler that is given the task's scores."""
@@ -71,16 +71,16 @@ class SearchProposer:
 
         Outcomes without a score are dropped, since it learns from scores alone.
         """
-        scored = {s.number: s for s in scores if s.value is not None and math.isfinite(s.value)}
+        scored = {s.number: s for s in scores if s.values and all(map(math.isfinite, s.values))}
         numbers = sorted(scored)
         if len(numbers) > MOST_TOLD:
-            sign = -1 if self._metric.direction is Direction.MAXIMIZE else 1
-            best = sorted(numbers, key=lambda number: sign * (scored[number].value or 0.0))[:_BEST]
+            best = ranked({number: scored[number] for number in numbers}, self._objective)[:_BEST]
             latest = [number for number in numbers if number not in best][_BEST - MOST_TOLD :]
             numbers = sorted((*best, *latest))
         return [scored[number] for number in numbers]
 
     def _describe(self, number: int, knobs: Mapping[str, KnobValue]) -> Proposal:
+        metric = self._objective.primary
         settings = ", ".join(f"{name}={_text(value)}" for name, value in knobs.items())
         title = f"Search {number}: {settings}"
         return Proposal(
@@ -91,8 +91,8 @@ class SearchProposer:
             ),
             method=f"The reference code, unchanged but for these constants: {settings}.",
             experiment_plan=(
-                f"Run the reference code with these settings; {self._metric.name} is to be "
-                f"{self._metric.direction.value}d."
+                f"Run the reference code with these settings; {metric.name} is to be "
+                f"{metric.direction.value}d."
             ),
             summary=(
                 "Control arm without a language model: the tree-structured Parzen estimator "

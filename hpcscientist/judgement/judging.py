@@ -16,17 +16,16 @@ from hpcscientist.feedback.decision import (
     KnownOfIdeas,
     Limited,
     Rule,
-    better_by,
     exceeded,
     findings,
-    undominated,
 )
 from hpcscientist.feedback.effort import correction, schedule_of
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.findings import Finding
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.trial import MetricSpec, Objective
+from hpcscientist.records.objective import Objective, better_by, undominated
+from hpcscientist.records.trial import MetricSpec
 
 _SHOWN = 8  # ideas of a front that a line names
 

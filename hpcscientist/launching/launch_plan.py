@@ -276,7 +276,7 @@ class LaunchPlan:
     @property
     def reference_pilots(self) -> int:
         """The number of pilots of the reference: one or none."""
-        return int(is_piloted(self.settings, self.steps))
+        return int(is_piloted(self.settings, self.steps, self.recipe.spec.objective))
 
     @property
     def attempts_at_most(self) -> int:

@@ -11,11 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue
+from hpcscientist.records.objective import Objective
 from hpcscientist.records.trial import (
     SELF_REPORTED,
     Budget,
     MetricSpec,
-    Objective,
     ProcessSpec,
     StepName,
 )

@@ -10,6 +10,7 @@ from pydantic import Field
 from hpcscientist.records.base import Prose, Record, Scored
 from hpcscientist.records.idea import Idea, KnobValue, Mode, Proposal, Score
 from hpcscientist.records.literature import ConceptRecord
+from hpcscientist.records.objective import ObjectiveValue
 
 # The steps of proposing, and the checks before code is written: replies and records.
 
@@ -148,13 +149,12 @@ class ArchiveEntry(Record):
     finding: str
 
 
-class PastScore(Record):
-    """An earlier idea's knobs and its mean primary metric; None if it was not scored."""
+class PastScore(ObjectiveValue):
+    """An earlier idea's knobs and what it measured, as means over its seeds, if it was scored."""
 
     idea_id: str
     number: int = Field(ge=1)
     knobs: dict[str, KnobValue]
-    value: float | None
 
 
 class Reference(Record):

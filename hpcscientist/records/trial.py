@@ -168,17 +168,6 @@ class MetricSpec(Record):
         return self.name.startswith(SELF_REPORTED)
 
 
-class Objective(Record):
-    """What ideas are for. An improvement is better in `primary`, and within the tolerance of each
-    of `tolerances`. Ideas are ordered by dominance in `pareto`: the primary metric and others, or
-    () if the primary metric alone orders them.
-    """
-
-    primary: MetricSpec
-    tolerances: tuple[MetricSpec, ...] = ()
-    pareto: tuple[MetricSpec, ...] = ()
-
-
 class Provenance(Record):
     """Hashes and versions, copied into every result row."""
 

@@ -19,11 +19,16 @@ from hpcscientist.authoring.tree import (
     best,
     choose,
 )
-from hpcscientist.records.trial import Direction
+from hpcscientist.records.objective import Objective
+from hpcscientist.records.trial import Direction, MetricSpec
 
 STATES: tuple[NodeState, ...] = ("works", "broken", "disqualified", "unwritten", "infra_failed")
 MAXIMIZE, MINIMIZE = Direction.MAXIMIZE, Direction.MINIMIZE
 Fate = Callable[[int], tuple[NodeState, float | None]]
+
+
+def by(direction: Direction) -> Objective:
+    return Objective(primary=MetricSpec(name="m", direction=direction))
 
 
 def bounds(
@@ -34,7 +39,7 @@ def bounds(
     depth: int = 3,
     direction: Direction = MAXIMIZE,
 ) -> TreeBounds:
-    return TreeBounds(drafts, nodes, workers, share, depth, direction)
+    return TreeBounds(drafts, nodes, workers, share, depth, by(direction))
 
 
 def works(number: int, value: float, parent: int = 0) -> TreeVersion:
@@ -151,7 +156,7 @@ def test_it_ends_only_where_nothing_is_left(limits: TreeBounds, seed: int) -> No
 @given(LIMITS, st.integers(0, 10**6))
 def test_without_repairs_each_step_improves_the_best_first(limits: TreeBounds, seed: int) -> None:
     nodes, batches = grow(limits, drawn(seed, ("works",)), seed)
-    sign = 1.0 if limits.direction is MAXIMIZE else -1.0
+    sign = 1.0 if limits.objective == by(MAXIMIZE) else -1.0
     done = 0
     for batch in batches:
         before = nodes[:done]
@@ -160,7 +165,7 @@ def test_without_repairs_each_step_improves_the_best_first(limits: TreeBounds, s
             ranked = sorted(before, key=lambda node: (-sign * (node.value or 0.0), node.number))
             assert improved[0] == ranked[0].number
         done += len(batch)
-    found = best(nodes, limits.direction)
+    found = best(nodes, limits.objective)
     assert found is not None
     assert sign * (found.value or 0.0) == max(sign * (node.value or 0.0) for node in nodes)
 
@@ -183,8 +188,8 @@ def test_different_trees_go_before_the_next_best_of_one() -> None:
 
 def test_the_earliest_of_equals_is_the_best() -> None:
     nodes = (works(1, 0.5), works(2, 0.5))
-    assert best(nodes, MAXIMIZE) == nodes[0]
-    assert best((other(1, "broken"),), MAXIMIZE) is None
+    assert best(nodes, by(MAXIMIZE)) == nodes[0]
+    assert best((other(1, "broken"),), by(MAXIMIZE)) is None
 
 
 @pytest.mark.parametrize(("share", "kind"), [(0.0, "improve"), (1.0, "debug")])

@@ -15,16 +15,14 @@ from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.recipe.load import load
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
-from hpcscientist.records.findings import Claim, ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.proposing import ProposalTask, Proposed
 from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
     Outcome,
-    Scored,
     Split,
     Stage,
     TrialSpec,
@@ -424,73 +422,3 @@ async def test_a_proposer_is_told_of_a_copy_and_of_no_idea_of_the_control_arm(
     told = f"its predictions are those of {TRUE if arm == 'model' else 'an earlier idea'}"
     assert told in text
     assert (TRUE in text) is (arm == "model")
-
-
-TOLERANCE = """[[metrics]]
-name = "seconds"
-direction = "minimize"
-tolerance = 1.0
-
-[budgets.pilot]"""
-
-
-def timed(spec: TrialSpec) -> Outcome:
-    """All ideas gain as much. One takes a little longer, one much, one much on the test split."""
-    noise = zlib.crc32(f"{spec.idea_id} {spec.seed}".encode()) % 97 / 1e4
-    is_test = spec.split is Split.TEST
-    longer = {"idea-0001": 0.5, "idea-0002": 3.0, "idea-0003": 3.0 if is_test else 0.5}
-    gain = 0.0 if spec.idea_id == BASELINE_ID else 0.2
-    seconds = 10.0 + longer.get(spec.idea_id, 0.0) + noise
-    return Scored(metrics={"accuracy": 0.5 + gain + noise, "seconds": seconds})
-
-
-def with_seconds(folder: Path, ideas: int, table: str) -> CampaignBench:
-    """A bench whose recipe has a second metric, as in `table`."""
-    bench = CampaignBench(folder, ideas=ideas)
-    toml = bench.recipe.folder / "recipe.toml"
-    toml.write_text(toml.read_text().replace("[budgets.pilot]", table))
-    scorer = bench.recipe.folder / "score.py"
-    scorer.write_text(scorer.read_text() + 'ALSO = "seconds"\n')
-    bench.recipe = load(bench.recipe.folder)
-    bench.config = bench.config.model_copy(update={"recipe_hash": bench.recipe.recipe_hash})
-    frozen.write(bench.paths, bench.config)
-    return bench
-
-
-async def test_an_improvement_stays_within_the_tolerances_of_other_metrics(tmp_path: Path) -> None:
-    bench = with_seconds(tmp_path, 3, TOLERANCE)
-    await bench.drive(timed, ScriptedProposer(*WORDS))
-    rows = [row_of(bench, f"idea-000{number}") for number in (1, 2, 3)]
-    assert [row.finding for row in rows] == [
-        Verdict.IMPROVEMENT,
-        Verdict.MAINTENANCE,
-        Verdict.IMPROVEMENT,
-    ]
-    assert [row.confirmed for row in rows] == [True, None, False]
-    assert [bool(row.reason and "seconds" in row.reason) for row in rows] == [False, True, True]
-    assert [spent.idea_id for spent in spent_of(bench)] == ["idea-0001", "idea-0003"]
-    claim = Claim.model_validate_json(bench.paths.idea("idea-0003").claim.read_bytes())
-    assert [metric.name for metric in claim.tolerances] == ["seconds"]
-
-
-async def test_metrics_together_order_ideas_and_decide_nothing(tmp_path: Path) -> None:
-    """No idea is better than the baseline in both; what is worse in both is not on the front."""
-    bench = with_seconds(tmp_path, 3, TOLERANCE.replace("tolerance = 1.0", "pareto = true"))
-    gains = {"idea-0001": (0.2, 3.0), "idea-0002": (-0.1, -2.0), "idea-0003": (0.1, 4.0)}
-
-    def measured(spec: TrialSpec) -> Outcome:
-        noise = zlib.crc32(f"{spec.idea_id} {spec.seed}".encode()) % 97 / 1e4
-        gain, longer = gains.get(spec.idea_id, (0.0, 0.0))
-        return Scored(metrics={"accuracy": 0.5 + gain + noise, "seconds": 10.0 + longer + noise})
-
-    await bench.drive(measured, ScriptedProposer(*WORDS))
-    summary = read_rows(bench.paths)
-    assert list(summary.front) == [BASELINE_ID, "idea-0001", "idea-0002"]
-    findings = [row_of(bench, f"idea-000{number}").finding for number in (1, 2, 3)]
-    assert findings == [Verdict.IMPROVEMENT, Verdict.DECLINE, Verdict.IMPROVEMENT]
-    named = [idea for idea in (BASELINE_ID, *gains) if f"{idea} (" in summary.front_line]
-    assert named == [BASELINE_ID, "idea-0001", "idea-0002"]
-    spec, settings = bench.recipe.spec, bench.config.settings
-    known = bench.paths, bench.state, spec.objective
-    text = Knowledge(*known, settings, 10_000, 10, seeds=spec.seeds).feedback().text
-    assert text.startswith(f"{summary.front_line}.\n")

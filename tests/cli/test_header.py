@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import uuid
 from pathlib import Path
 
 import pytest
@@ -105,10 +106,11 @@ def test_a_budget_that_no_partition_takes_is_refused_before_anything_is_made(fol
     assert not (folder / "run").exists()
 
 
-@pytest.mark.parametrize(("where", "said_so"), [("/tmp/x", True), ("/data/x", False)])
+@pytest.mark.parametrize(("root", "said_so"), [("/tmp", True), ("/data", False)])
 def test_a_run_directory_that_nodes_hardly_see(
-    folder: Path, capsys: pytest.CaptureFixture[str], where: str, said_so: bool
+    folder: Path, capsys: pytest.CaptureFixture[str], root: str, said_so: bool
 ) -> None:
+    where = f"{root}/{uuid.uuid4()}"
     lines = said(folder, capsys, site="site.toml", image="i.sif", run_dir=where)
     assert ("note" in lines) == said_so
     assert "note" not in said(folder, capsys, backend="local", run_dir=where)

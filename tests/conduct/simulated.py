@@ -71,6 +71,7 @@ from hpcscientist.records.events import (
 )
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
+from hpcscientist.records.objective import Objective
 from hpcscientist.records.trial import (
     Direction,
     IdeaFailed,
@@ -140,7 +141,7 @@ def rules_of(shape: Shape) -> Rules:
             rounds=shape.rounds,
             loop=LoopSettings(drift_every=shape.drift_every),
         ),
-        metric=METRIC,
+        objective=Objective(primary=METRIC),
         published=None,
         judging=Judging(hopeless=0.5, piloted=True, catches_nothing_done=True),
         proposing=Proposing(in_order=shape.in_order, follows=shape.follows, batch=2),
@@ -148,7 +149,7 @@ def rules_of(shape: Shape) -> Rules:
         strategies=Strategies(
             kind=TreeSearch() if shape.grows else LinearSearch(),
             settings=SEARCH,
-            direction=METRIC.direction,
+            objective=Objective(primary=METRIC),
             advised=True,
             analysed=shape.analysed,
             measuring=Measuring(2, 1 if shape.scheduled else 0, schedule),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
 from hpcscientist.config.settings import LoopSettings
-from hpcscientist.feedback.decision import KnownOfIdeas, Rule, findings, gain, undominated
+from hpcscientist.feedback.decision import KnownOfIdeas, Rule, findings, gain
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -290,36 +290,6 @@ def test_an_idea_that_exceeds_a_tolerance_is_no_improvement(rule: Rule) -> None:
     assert found["slow"].p_adjusted in (1.0, None)
     plain = findings(BASE, ideas, UP, rule)
     assert (found["fast"].p_adjusted or 0.0) >= (plain["fast"].p_adjusted or 0.0)
-
-
-COST = MetricSpec(name="seconds", direction=Direction.MINIMIZE, pareto=True)
-
-
-def test_what_another_idea_beats_in_every_metric_is_dominated() -> None:
-    ideas = {"base": (0.5, 9.0), "both": (0.6, 8.0), "cheap": (0.4, 1.0), "same": (0.6, 8.0)}
-    assert undominated(ideas, (UP, COST)) == ("both", "cheap", "same")
-    assert undominated({"base": (0.5, 9.0), "tied": (0.5, 8.0)}, (UP, COST)) == ("tied",)
-    assert undominated({}, (UP, COST)) == ()
-
-
-_VALUES = st.tuples(*[st.integers(0, 4).map(float)] * 2)
-
-
-@given(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), _VALUES, min_size=1))
-def test_each_idea_is_on_the_front_or_beaten_by_one_that_is(
-    values: dict[str, tuple[float, float]],
-) -> None:
-    front = undominated(values, (UP, COST))
-    best = max(value for value, _ in values.values())
-    assert any(values[idea][0] == best for idea in front)
-    for idea, (value, cost) in values.items():
-        beaten = any(
-            values[other][0] >= value
-            and values[other][1] <= cost
-            and values[other] != (value, cost)
-            for other in front
-        )
-        assert beaten is (idea not in front)
 
 
 def test_the_point_rule_is_dolphin_s() -> None:

@@ -42,6 +42,7 @@ from hpcscientist.records.idea import (
     idea_id_of,
 )
 from hpcscientist.records.literature import Survey
+from hpcscientist.records.objective import NOT_MEASURED, Objective, ObjectiveValue, objective_value
 from hpcscientist.records.proposing import (
     ArchiveEntry,
     BatchTask,
@@ -51,7 +52,6 @@ from hpcscientist.records.proposing import (
     ProposalTask,
     Reference,
 )
-from hpcscientist.records.trial import Objective
 
 if TYPE_CHECKING:
     from hpcscientist.ideation.directions import DirectionFinder
@@ -176,7 +176,7 @@ class Knowledge:
     _told: Feedback | None = None
 
     def scores(self, before: int) -> tuple[PastScore, ...]:
-        """Return the mean primary metric of the control arm's ideas numbered below `before`.
+        """Return what the control arm's ideas numbered below `before` measured.
 
         They come in order of number, and must all have ended.
         """
@@ -185,14 +185,9 @@ class Knowledge:
             self._looked_at = number
             idea = self.state.ideas.get(idea_id_of(number))
             if idea is not None and idea.knobs is not None:
-                values = self._values(idea)
+                means = dict(self._means(idea))
                 measured.append(
-                    PastScore(
-                        idea_id=idea.idea_id,
-                        number=number,
-                        knobs=idea.knobs,
-                        value=fmean(values.values()) if values else None,
-                    )
+                    PastScore(idea_id=idea.idea_id, number=number, knobs=idea.knobs, **means)
                 )
         return tuple(measured[: bisect_left(measured, before, key=attrgetter("number"))])
 
@@ -298,11 +293,21 @@ class Knowledge:
         self._judged = (ended, len(baseline))
         return True
 
-    def _values(self, idea: IdeaState) -> dict[int, float] | None:
-        """Return seed -> value of an idea that ended scored, None for any other."""
+    def _means(self, idea: IdeaState) -> ObjectiveValue:
+        """Return an idea's means over its seeds; nothing if it did not end scored."""
         if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
-            return None
-        return self.state.scores(idea.idea_id, idea.ended.attempt, self.objective.primary.name)
+            return NOT_MEASURED
+        measured, baseline = {}, {}
+        for metric in (*self.objective.ordering, *self.objective.tolerances):
+            own = self.state.scores(idea.idea_id, idea.ended.attempt, metric.name)
+            known = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
+            if not own:
+                return NOT_MEASURED
+            measured[metric.name] = fmean(own.values())
+            # The same seeds, so that it does not depend on when the baseline's others ended.
+            if common := own.keys() & known.keys():
+                baseline[metric.name] = fmean(known[seed] for seed in common)
+        return objective_value(measured, baseline, self.objective)
 
 
 # The literature survey of a campaign, made once before its first idea.

@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import AttemptKind
+from hpcscientist.records.objective import NOT_MEASURED, ObjectiveValue
 from hpcscientist.records.trial import Outcome, Scored
 
 Answer_co = TypeVar("Answer_co", covariant=True)
@@ -42,7 +43,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Piloted:
-    """The outcome of a version's pilot, and its `value` by the primary metric if it was scored.
+    """The outcome of a version's pilot, and what it `measured` if it was scored.
 
     `lost`: two drivers lost it to machine failures. `hopeless` says why its seeds are not worth
     running; `idle`: it predicts what the unchanged reference code predicts.
@@ -51,7 +52,7 @@ class Piloted:
     outcome: Outcome
     trial_id: str
     lost: bool = False
-    value: float | None = None
+    measured: ObjectiveValue = NOT_MEASURED
     hopeless: str | None = None
     idle: bool = False
 

@@ -41,7 +41,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import Arm, idea_seed
-from hpcscientist.records.trial import Direction
+from hpcscientist.records.objective import Objective
 
 # Further runs of a scored idea: those that an analyst asks for, or the ablations of its plan.
 #
@@ -202,8 +202,8 @@ class StrategyKind(ABC):
     ablates: ClassVar[bool] = False
 
     @abstractmethod
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
-        """Return the way for one idea; `seed` is the idea's, `direction` the primary metric's."""
+    def way(self, settings: Settings, objective: Objective, seed: int, legs: Evaluation) -> Way:
+        """Return the way for one idea; `seed` is the idea's."""
 
     @abstractmethod
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
@@ -216,7 +216,7 @@ class LinearSearch(StrategyKind):
     name = "line"
     picks_by_pilots = False
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
+    def way(self, settings: Settings, objective: Objective, seed: int, legs: Evaluation) -> Way:
         """Return the way for one idea."""
         return LinearWay(legs)
 
@@ -233,11 +233,11 @@ class TreeSearch(StrategyKind):
     name = "tree"
     ablates = True
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
+    def way(self, settings: Settings, objective: Objective, seed: int, legs: Evaluation) -> Way:
         """Return the way for one idea."""
         of = settings.authoring
         bounds = TreeBounds(
-            *(of.drafts, of.nodes, of.workers, of.debug_share, of.debug_depth), direction
+            *(of.drafts, of.nodes, of.workers, of.debug_share, of.debug_depth), objective
         )
         return TreeWay(bounds, seed, legs)
 
@@ -263,12 +263,12 @@ class TreeSearch(StrategyKind):
 @dataclass(frozen=True, slots=True)
 class Strategies:
     """Chooses the strategy of each idea. `advised`: there is a reviewer; `analysed`: there is an
-    analyst. `direction` is the primary metric's.
+    analyst.
     """
 
     kind: StrategyKind
     settings: Settings
-    direction: Direction
+    objective: Objective
     advised: bool
     analysed: bool
     measuring: Measuring
@@ -288,6 +288,6 @@ class Strategies:
         way: Way = LinearWay(legs)
         if by_model:
             seed = idea_seed(self.settings.seed, number)
-            way = self.kind.way(self.settings, self.direction, seed, legs)
+            way = self.kind.way(self.settings, self.objective, seed, legs)
         analysed, parts = self.analysed and by_model, parts if self.kind.ablates else ()
         return Strategy(way, Following(authoring.further_runs, analysed, parts, legs))

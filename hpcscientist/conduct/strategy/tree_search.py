@@ -86,7 +86,7 @@ class TreeWay:
                     return shoot.infra_failed
                 _tell(replay, shoot)
                 grown.append(shoot)
-        found = best(nodes, self.bounds.direction)
+        found = best(nodes, self.bounds.objective)
         replay.told.append(Grown(tuple(nodes), None if found is None else found.number))
         if found is None:
             return _fruitless(grown)
@@ -211,8 +211,8 @@ class _Batch:
         if piloted is None:
             return None
         state = _state(piloted)
-        value = piloted.value if state == "works" else None
-        node = node.model_copy(update={"state": state, "value": value})
+        measured = dict(piloted.measured) if state == "works" else {}
+        node = node.model_copy(update={"state": state, **measured})
         return _Shoot(version, written, piloted, node)
 
 

@@ -23,6 +23,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
+from hpcscientist.records.objective import Objective
 from hpcscientist.records.trial import (
     Direction,
     MetricSpec,
@@ -42,7 +43,7 @@ def rules_of(ideas: int, in_flight: int) -> Rules:
     return Rules(
         extent=Extent(ideas=ideas, rounds=0, in_flight=in_flight, lag=8, model_name="", seed=0),
         settings=Settings(ideas=ideas),
-        metric=_METRIC,
+        objective=Objective(primary=_METRIC),
         published=None,
         judging=Judging(hopeless=0.5, piloted=True, catches_nothing_done=False),
         proposing=Proposing(),
@@ -52,7 +53,7 @@ def rules_of(ideas: int, in_flight: int) -> Rules:
             settings=Settings.model_validate(
                 {"authoring": {"advice_rounds": 0, "further_runs": 0}}
             ),
-            direction=_METRIC.direction,
+            objective=Objective(primary=_METRIC),
             advised=False,
             analysed=False,
             measuring=Measuring(SEEDS),

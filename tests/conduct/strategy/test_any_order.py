@@ -40,12 +40,14 @@ from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
+from hpcscientist.records.objective import Objective, ObjectiveValue
 from hpcscientist.records.trial import (
     Direction,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
+    MetricSpec,
     Outcome,
     Scored,
 )
@@ -128,8 +130,8 @@ class World:
             return Piloted(outcome, trial, lost)
         hopeless = "hopeless" if draw.uniform(0, 100) < self.luck.hopeless else None
         idle = draw.uniform(0, 100) < self.luck.idle
-        value = outcome.metrics["m"]
-        return Piloted(outcome, trial, value=value, hopeless=hopeless, idle=idle)
+        measured = ObjectiveValue(value=outcome.metrics["m"])
+        return Piloted(outcome, trial, measured=measured, hopeless=hopeless, idle=idle)
 
     def _measured(self, step: Climb | Seeds, draw: random.Random) -> Measured:
         outcome, lost = self._outcome(draw)
@@ -147,7 +149,12 @@ def strategy(grows: bool, analysed: bool, scheduled: bool) -> Strategy:
     measuring = Measuring(3, 2, Schedule((2, MOST))) if scheduled else Measuring(3)
     legs = Evaluation(debug_rounds=2, advice_rounds=1, advised=True, measuring=measuring)
     bounds = TreeBounds(
-        drafts=3, nodes=9, workers=4, debug_share=0.5, debug_depth=2, direction=Direction.MAXIMIZE
+        drafts=3,
+        nodes=9,
+        workers=4,
+        debug_share=0.5,
+        debug_depth=2,
+        objective=Objective(primary=MetricSpec(name="m", direction=Direction.MAXIMIZE)),
     )
     way = TreeWay(bounds, 7, legs) if grows else LinearWay(legs)
     return Strategy(way, Following(2, analysed, ("a norm", "a gate"), legs))

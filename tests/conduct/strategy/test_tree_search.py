@@ -18,10 +18,18 @@ from hpcscientist.conduct.strategy.steps import (
 from hpcscientist.conduct.strategy.strategy import Following, Strategy
 from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.conduct.strategy.tree_search import TreeWay
-from hpcscientist.records.trial import Direction, MachineFailed, MachineFailure, Scored
+from hpcscientist.records.objective import Objective, ObjectiveValue
+from hpcscientist.records.trial import (
+    Direction,
+    MachineFailed,
+    MachineFailure,
+    MetricSpec,
+    Scored,
+)
 
+OBJECTIVE = Objective(primary=MetricSpec(name="m", direction=Direction.MAXIMIZE))
 BOUNDS = TreeBounds(
-    drafts=3, nodes=3, workers=3, debug_share=0.5, debug_depth=2, direction=Direction.MAXIMIZE
+    drafts=3, nodes=3, workers=3, debug_share=0.5, debug_depth=2, objective=OBJECTIVE
 )
 INFRA_FAILED = MachineFailed(failure=MachineFailure.NODE, detail="gone")
 
@@ -32,7 +40,7 @@ def own() -> Strategy:
 
 
 def scored(value: float) -> Piloted:
-    return Piloted(Scored(metrics={"m": value}), "trial", value=value)
+    return Piloted(Scored(metrics={"m": value}), "trial", measured=ObjectiveValue(value=value))
 
 
 def written() -> dict[AnyStep, object]:

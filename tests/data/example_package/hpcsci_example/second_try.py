@@ -11,7 +11,7 @@ from hpcscientist.conduct.strategy.strategy import LinearSearch, StrategyKind, W
 from hpcscientist.conduct.strategy.strategy_replay import StrategyReplay
 from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
-from hpcscientist.records.trial import Direction
+from hpcscientist.records.objective import Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SecondTry(StrategyKind):
     name = "second-try"
     picks_by_pilots = False
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
+    def way(self, settings: Settings, objective: Objective, seed: int, legs: Evaluation) -> Way:
         return Twice(legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
