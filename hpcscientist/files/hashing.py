@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import site
 import sys
 import sysconfig
@@ -85,12 +86,29 @@ def package_hash() -> str:
 
 
 def tree_files(folder: Path) -> list[Path]:
-    """Return the regular files below a folder, sorted by name, without byte-code caches."""
-    files = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
-    return sorted(
-        (p for p in files if not _SKIPPED.intersection(p.relative_to(folder).parts)),
-        key=lambda p: p.relative_to(folder).as_posix(),
-    )
+    """Return the regular files below a folder, sorted by name, without byte-code caches.
+
+    Folders that may not be read count as empty, and so does one that is missing. Raises OSError.
+    """
+    # By scandir: Path.rglob asks for the status of every entry and takes five times as long, and
+    # a driver without a sandbox lists its own code after each trial.
+    found = list[str]()
+    left = [""] if folder.is_dir() else []
+    while left:
+        below = left.pop()
+        try:
+            entries = os.scandir(folder / below)
+        except PermissionError:
+            continue
+        with entries:
+            for entry in entries:
+                if entry.name in _SKIPPED:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(f"{below}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(below + entry.name)
+    return [folder / name for name in sorted(found)]
 
 
 # The code on disk that runs and scores trials: the package's own files, and the files that Python
@@ -120,24 +138,28 @@ def own_code() -> dict[str, str]:
 def own_code_mark() -> object:
     """Return these files' metadata. As long as it is equal, `own_code` need not be recomputed."""
     marks = []
-    for path in _files():
+    for path in map(os.fspath, _files()):
         try:
-            info = path.stat()
+            info = os.stat(path)  # noqa: PTH116 (twice as fast)
         except OSError:
             continue
-        marks.append((str(path), info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns))
+        marks.append((path, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns))
     return marks
+
+
+def _is_run_at_start(name: str) -> bool:
+    return name.endswith(".pth") or name in _AT_START
 
 
 def _files() -> Iterator[Path]:
     folders = {*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib")}
     for folder in sorted({*folders, *filter(None, sys.path)}):
         try:
-            entries = sorted(Path(folder).glob("*.pth"))
+            with os.scandir(folder) as entries:
+                names = sorted(e.name for e in entries if _is_run_at_start(e.name) and e.is_file())
         except OSError:
             continue
-        yield from (path for path in entries if path.is_file())
-        yield from (path for name in _AT_START if (path := Path(folder) / name).is_file())
+        yield from (Path(folder) / name for name in names)
     package = Path(hpcscientist.__file__).resolve().parent
     for room in _ROOMS:
         yield from tree_files(package / room)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import hpcscientist
-from hpcscientist.files.hashing import hash_tree, package_hash
+from hpcscientist.files.hashing import hash_tree, package_hash, tree_files
 
 
 def test_package_hash_is_the_same_installed_and_in_a_clone(
@@ -27,3 +28,15 @@ def test_package_hash_is_the_same_installed_and_in_a_clone(
 
 def test_package_hash_is_of_this_package() -> None:
     assert len(package_hash()) == 64
+
+
+def test_a_tree_is_its_regular_files(tmp_path: Path) -> None:
+    for name in ("b.py", "a/z.py", "a/__pycache__/z.pyc", "a-b.py", "a/deep/er/.hidden", "c/d"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "link.py").symlink_to("b.py")
+    (tmp_path / "linked").symlink_to("a")
+    os.mkfifo(tmp_path / "pipe")
+    found = [path.relative_to(tmp_path).as_posix() for path in tree_files(tmp_path)]
+    assert found == ["a-b.py", "a/deep/er/.hidden", "a/z.py", "b.py", "c/d"]
+    assert tree_files(tmp_path / "missing") == tree_files(tmp_path / "b.py") == []
