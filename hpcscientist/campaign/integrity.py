@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import folders
@@ -312,3 +315,34 @@ def _mark(path: Path) -> object:
         (name, info.st_ino, info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
         for name, info in infos
     ]
+
+
+# Results that are made once and kept in a file of the run directory.
+
+V = TypeVar("V", bound=BaseModel)
+
+
+async def once(
+    path: Path, kind: type[V], make: Callable[[], Awaitable[V]], integrity: FileIntegrity | None
+) -> V:
+    """Return the content of a file; if the file is missing, make the content and write it.
+
+    Raises RunDirectoryError if the file is damaged.
+    """
+    if integrity is not None:
+        integrity.check(path, recorded=False)
+    try:
+        return kind.model_validate_json(read_regular(path, follow=False))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValidationError) as error:
+        raise RunDirectoryError(
+            f"{path}: is damaged; delete it, and it is made again from the recorded replies"
+        ) from error
+    made = await make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = made.model_dump_json(indent=2) + "\n"
+    write_text(path, text)
+    if integrity is not None:
+        integrity.keep(path, text)
+    return made

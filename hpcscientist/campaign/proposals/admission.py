@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import RootModel
 
-from hpcscientist.campaign.integrity import FileIntegrity
-from hpcscientist.campaign.once import V, once
+from hpcscientist.campaign.integrity import FileIntegrity, V, once
 from hpcscientist.campaign.proposals.idea_file import (
     known_idea,
     proposed,

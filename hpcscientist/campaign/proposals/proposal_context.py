@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel, ValidationError
 
-from hpcscientist.campaign.integrity import FileIntegrity
-from hpcscientist.campaign.once import once
+from hpcscientist.campaign.integrity import FileIntegrity, once
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import ProposingSettings, Settings

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign.integrity import FileIntegrity
-from hpcscientist.campaign.once import once
+from hpcscientist.campaign.integrity import FileIntegrity, once
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.campaign.pursuit.notes_writer import figures, summed_up
