@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.trial import LARGEST, Split, Stage
@@ -60,7 +59,7 @@ def overview(paths: RunPaths, metric: str, runs: Mapping[str, int] | None = None
     run, then the later trial id; the order of files never matters. Values that are not finite or
     exceed LARGEST are left out: they were not measured.
     """
-    found = scan(paths, _SCORE_COLUMNS, ds.field("metric") == metric)
+    found = scan(paths, _SCORE_COLUMNS, pc.field("metric") == metric)
     if runs is not None:
         found = replace(found, table=_of_runs(found.table, runs))
     return Overview(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hpcscientist.files.atomic import sync_folder
@@ -83,7 +83,7 @@ def keys_in(files: Sequence[Path], trials: Collection[str]) -> set[Key]:
     """
     if not trials:
         return set()
-    wanted = ds.field("trial").isin(sorted(trials))
+    wanted = pc.field("trial").isin(sorted(trials))
     keys: set[Key] = set()
     for file in files:
         try:

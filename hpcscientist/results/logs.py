@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hpcscientist.errors import RunDirectoryError
@@ -73,7 +73,7 @@ def tails(paths: RunPaths, trials: Collection[str], size: int) -> dict[str, str]
     for file in regular_files(log_files(paths)):
         with contextlib.suppress(pa.ArrowException, OSError):
             rows = pq.read_table(
-                file, columns=["trial", "log"], filters=ds.field("trial").isin(lacking)
+                file, columns=["trial", "log"], filters=pc.field("trial").isin(lacking)
             )
             for trial_id, whole in zip(rows["trial"].to_pylist(), rows["log"], strict=True):
                 found[trial_id] = (whole.as_py() or b"")[-size:].decode("utf-8", "replace")
@@ -114,7 +114,7 @@ def _compacted(
     for file in files:
         try:
             found = pq.read_table(
-                file, columns=["run", column], filters=ds.field("trial") == trial_id
+                file, columns=["run", column], filters=pc.field("trial") == trial_id
             )
         except (pa.ArrowException, OSError):
             continue

@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
@@ -46,7 +45,7 @@ def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> M
     """
     wanted = list(dict.fromkeys([*KEY, *columns, "schema_version"]))
     # Keep rows of a newer schema, so that they are detected.
-    newer = ds.field("schema_version") > VERSION
+    newer = pc.field("schema_version") > VERSION
     condition = None if where is None else where | newer
     for _ in range(_LISTINGS):
         # List loose files first: a file that is compacted in between is then among the parts.
@@ -118,6 +117,8 @@ def read_files(
         return table, unreadable + len(files) - len(regular)
     if not files:
         return _empty(columns), 0
+    import pyarrow.dataset as ds  # noqa: PLC0415 (imports pandas where there is one)
+
     try:
         data = ds.FileSystemDataset.from_paths(
             [str(file) for file in files],
@@ -248,7 +249,7 @@ def rows_of(paths: RunPaths, trials: Collection[str]) -> dict[str, list[Row]]:
 
     Raises RunDirectoryError for a file of a newer schema.
     """
-    found = scan(paths, SCHEMA.names, ds.field("trial").isin(sorted(trials)))
+    found = scan(paths, SCHEMA.names, pc.field("trial").isin(sorted(trials)))
     rows: dict[str, list[Row]] = {}
     for row in found.table.to_pylist():
         rows.setdefault(row["trial"], []).append(row)
