@@ -10,11 +10,15 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.python_source import is_newer, readable_part, syntax_tree
 from hpcscientist.recipe.schema import Knob
 from hpcscientist.records.idea import KnobValue
+
+# Sources whose constants and program are kept: every attempt is compared with the same reference.
+_REMEMBERED = 64
 
 
 def constants(source: str) -> dict[str, tuple[int, KnobValue]]:
@@ -84,6 +88,7 @@ def only_settings(
     return found
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _program(source: str) -> str:
     """Return a source's syntax tree as text, without docstrings, for comparison."""
     tree = parse(source)
@@ -94,7 +99,8 @@ def _program(source: str) -> str:
     return ast.dump(tree)
 
 
-def _assignments(source: str) -> list[tuple[str, ast.expr, KnobValue]]:
+@lru_cache(maxsize=_REMEMBERED)
+def _assignments(source: str) -> Sequence[tuple[str, ast.expr, KnobValue]]:
     found: list[tuple[str, ast.expr, KnobValue]] = []
     for statement in parse(source).body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:

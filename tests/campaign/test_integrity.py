@@ -92,10 +92,21 @@ def plant(paths: RunPaths) -> None:
         shutil.copytree(paths.idea(EVIL).root, paths.idea(LAST).root)
 
 
+def nest(folder: Path, levels: int) -> None:
+    for _ in range(levels):
+        folder = folder / "d"
+        folder.mkdir(exist_ok=True)
+    (folder / "deep.py").touch()
+
+
 ATTACKS: dict[str, tuple[Attack, str]] = {
     "code": (rewrite_code, "ideas/idea-0001/attempts/1/code"),
     "a module beside code": (
         lambda paths: (paths.idea(FIRST).code(1) / "random.py").write_text(""),
+        "ideas/idea-0001/attempts/1/code",
+    ),
+    "folders too deep to recurse": (
+        lambda paths: nest(paths.idea(FIRST).code(1), 1200),
         "ideas/idea-0001/attempts/1/code",
     ),
     "no idea": (lambda paths: shutil.rmtree(paths.idea(FIRST).root), "ideas/idea-0001/idea.json"),
