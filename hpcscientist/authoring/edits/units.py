@@ -13,6 +13,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from hpcscientist.authoring.edits import matching
 from hpcscientist.authoring.edits.lexing import fault, is_python
@@ -63,6 +64,7 @@ class EditUnit:
         return textwrap.dedent("\n".join(lines))
 
 
+@lru_cache(maxsize=256)  # prompts of all ideas begin with the same files
 def units_of(file: str, text: str | None) -> tuple[EditUnit, ...]:
     """Return the units of a file.
 

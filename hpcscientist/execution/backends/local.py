@@ -133,15 +133,16 @@ class LocalBackend(ProcessBackend):
 
         Return why they had to be ended; "" if they ended by themselves.
         """
-        begun = moving = time.monotonic()
-        last = begun
+        begun = moving = last = time.monotonic()
+        overtime = begun + trial.limits.deadline_s + _OVERTIME_S
         while (job is not None and job.poll() is None) or presence.live_worker(paths, trial.run):
             now = time.monotonic()
             # If this process stood still, too, somebody suspended driver and worker together.
-            if now - last > _HELD_S / 2 or not self._stands_still(trial, paths, job):
+            both_stood = now - last > _HELD_S / 2
+            if now <= overtime or both_stood or not self._stands_still(trial, paths, job):
                 moving = now
             last = now
-            if now > begun + trial.limits.deadline_s + _OVERTIME_S and now > moving + _HELD_S:
+            if now > moving + _HELD_S:
                 await self._stop(trial, paths, job)
                 return "the worker was stopped or traced past its candidate's deadline"
             if now > begun + _longest_s(trial):
