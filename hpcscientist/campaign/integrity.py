@@ -27,7 +27,7 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.handed import read_regular, resolved
-from hpcscientist.files.hashing import hash_bytes, hash_texts, own_code, own_code_mark, tree_files
+from hpcscientist.files.hashing import OwnCode, hash_bytes, hash_texts, tree_files
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
@@ -61,8 +61,7 @@ class FileIntegrity:
     _marks: dict[str, object] = field(default_factory=dict)  # of entries last seen intact
     _ran: set[str] = field(default_factory=set)  # ideas whose trials ended since the last look
     _data_changes: int = 0
-    _own_code: Mapping[str, str] = field(default_factory=own_code)
-    _own_mark: object = field(default_factory=own_code_mark)
+    _own_code: OwnCode = field(default_factory=OwnCode)
 
     @classmethod
     def of(
@@ -138,14 +137,9 @@ class FileIntegrity:
         return self._data_changes
 
     def _check_own_code(self) -> None:
-        if not self.exposed or self._own_mark == (mark := own_code_mark()):
+        changed = self._own_code.changed() if self.exposed else []
+        if not changed:
             return
-        found = own_code()
-        self._own_mark = mark
-        if found == self._own_code:
-            return
-        names = {*found, *self._own_code}
-        changed = sorted(n for n in names if found.get(n) != self._own_code.get(n))
         self._tell(changed)
         for trial_id in self.state.running:
             folders.remove(self.paths.trial(trial_id).result)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import site
+import stat
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -121,45 +124,92 @@ _ROOMS = ("worker", "execution", "results")
 _AT_START = ("sitecustomize.py", "usercustomize.py")
 
 
-def own_code() -> dict[str, str]:
-    """Return the hash of each of these files by its path; "" for a file that cannot be read.
+_FRESH_NS = 2_000_000_000  # coarser than the times of any file system in use
 
-    Byte-code is excluded, because Python itself writes it.
+
+class OwnCode:
+    """These files as they were when this was made. Byte-code is excluded: Python itself writes it.
+
+    The folders are listed again only if one has changed: a driver asks twice per trial, and an
+    environment has hundreds of entries.
     """
+
+    def __init__(self) -> None:
+        self._folders: dict[str, object] = {}
+        self._files: list[str] = []
+        self._marks = self._look()
+        self._hashes = _hashes(self._files)
+
+    def changed(self) -> list[str]:
+        """Return the paths of files that were changed, added or removed since, sorted."""
+        marks = self._look()
+        if marks == self._marks:
+            return []
+        found = _hashes(self._files)
+        names = sorted({*found, *self._hashes})
+        changed = [name for name in names if found.get(name) != self._hashes.get(name)]
+        self._marks = self._marks if changed else marks
+        return changed
+
+    def _look(self) -> list[tuple[str, object]]:
+        """Return the metadata of every file. They differ if a content does."""
+        if not self._folders or any(_state(f) != known for f, known in self._folders.items()):
+            # First the folders' states: what changes during the listing is listed again.
+            self._folders = {folder: _state(folder) for folder in _folders()}
+            self._files = _files(self._folders)
+        return [(file, _state(file)) for file in self._files]
+
+
+def _state(path: str) -> object:
+    """Return a path's metadata, which no program can set: it differs if the content does.
+
+    None if the path is missing. A folder that has just changed has another state each time: it may
+    change again without another time.
+    """
+    try:
+        info = os.stat(path)  # noqa: PTH116 (twice as fast)
+    except OSError:
+        return None
+    is_fresh = stat.S_ISDIR(info.st_mode) and time.time_ns() - info.st_ctime_ns < _FRESH_NS
+    now = time.monotonic_ns() if is_fresh else 0
+    return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, now
+
+
+def _hashes(files: Iterable[str]) -> dict[str, str]:
+    """Return the hash of each file by its path; "" for a file that cannot be read."""
     found = dict[str, str]()
-    for path in _files():
+    for path in files:
         try:
-            found[str(path)] = hash_file(path)
+            found[path] = hash_file(Path(path))
         except OSError:
-            found[str(path)] = ""
+            found[path] = ""
     return found
 
 
-def own_code_mark() -> object:
-    """Return these files' metadata. As long as it is equal, `own_code` need not be recomputed."""
-    marks = []
-    for path in map(os.fspath, _files()):
-        try:
-            info = os.stat(path)  # noqa: PTH116 (twice as fast)
-        except OSError:
-            continue
-        marks.append((path, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns))
-    return marks
+def _folders() -> Iterator[str]:
+    """Yield the folders from which Python runs code at start, and the package's that score."""
+    folders = {*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib")}
+    yield from sorted({*folders, *filter(None, sys.path)})
+    package = Path(hpcscientist.__file__).resolve().parent
+    for room in _ROOMS:
+        for folder, inner, _ in os.walk(package / room):
+            inner[:] = sorted(set(inner) - _SKIPPED)
+            yield folder
+
+
+def _files(folders: Iterable[str]) -> list[str]:
+    """Return the files of these folders that run: below the package all, elsewhere those that
+    Python runs at start.
+    """
+    package = str(Path(hpcscientist.__file__).resolve().parent) + os.sep
+    found = list[str]()
+    for folder in folders:
+        is_ours = folder.startswith(package)
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            ran = (e for e in entries if is_ours or _is_run_at_start(e.name))
+            found += sorted(entry.path for entry in ran if entry.is_file())
+    return found
 
 
 def _is_run_at_start(name: str) -> bool:
     return name.endswith(".pth") or name in _AT_START
-
-
-def _files() -> Iterator[Path]:
-    folders = {*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib")}
-    for folder in sorted({*folders, *filter(None, sys.path)}):
-        try:
-            with os.scandir(folder) as entries:
-                names = sorted(e.name for e in entries if _is_run_at_start(e.name) and e.is_file())
-        except OSError:
-            continue
-        yield from (Path(folder) / name for name in names)
-    package = Path(hpcscientist.__file__).resolve().parent
-    for room in _ROOMS:
-        yield from tree_files(package / room)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import hpcscientist
-from hpcscientist.files.hashing import hash_tree, package_hash, tree_files
+from hpcscientist.files.hashing import OwnCode, hash_tree, package_hash, tree_files
 
 
 def test_package_hash_is_the_same_installed_and_in_a_clone(
@@ -40,3 +40,25 @@ def test_a_tree_is_its_regular_files(tmp_path: Path) -> None:
     found = [path.relative_to(tmp_path).as_posix() for path in tree_files(tmp_path)]
     assert found == ["a-b.py", "a/deep/er/.hidden", "a/z.py", "b.py", "c/d"]
     assert tree_files(tmp_path / "missing") == tree_files(tmp_path / "b.py") == []
+
+
+def test_code_that_scores_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    there, planted = tmp_path / "there.pth", tmp_path / "planted.pth"
+    there.write_text("import os\n")
+    (tmp_path / "module.py").write_text("")
+    code = OwnCode()
+    assert code.changed() == []
+    planted.write_text("import sys\n")
+    assert code.changed() == [str(planted)]
+    assert code.changed() == [str(planted)]
+    planted.unlink()
+    info = there.stat()
+    there.write_text("import re\n ")
+    os.utime(there, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert code.changed() == [str(there)]
+    there.write_text("import os\n")
+    (tmp_path / "module.py").write_text("0")
+    assert code.changed() == []
+    there.unlink()
+    assert code.changed() == [str(there)]
