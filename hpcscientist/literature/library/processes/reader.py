@@ -19,10 +19,13 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
-from hpcscientist.literature.library.processes.pool import Work
 from hpcscientist.system.lean import without
 from hpcscientist.system.processes import PR_SET_PDEATHSIG, prctl
+
+if TYPE_CHECKING:  # `main` imports what it brings, and that without NumPy
+    from hpcscientist.literature.library.processes.pool import Work
 
 MESSAGE = 1 << 16  # bytes; more than any request has
 _EXTRACTION = "hpcscientist.literature.library.processes.extraction"
