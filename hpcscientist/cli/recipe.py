@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
-from hpcscientist.conduct.reference import fix_of
 from hpcscientist.errors import RecipeError, UsageError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
@@ -18,12 +16,15 @@ from hpcscientist.importers import registry
 from hpcscientist.importers.draft import slug
 from hpcscientist.importers.request import ImportRequest
 from hpcscientist.importers.source import open_source
-from hpcscientist.launching.launch import settle
-from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
 from hpcscientist.records.trial import Budget, Direction, IdeaFailed, Scored
 from hpcscientist.records.writing import REPLIES
+
+if TYPE_CHECKING:
+    from hpcscientist.launching.rehearsal import Rehearsal
+
+# What only one command needs is imported there: a campaign's modules take a second.
 
 
 @click.group(no_args_is_help=False)
@@ -59,6 +60,8 @@ def check(name: str, run: bool, full: bool, **options: str | None) -> None:
     """Check the recipe NAME (a name or a folder); print file and line of each problem."""
     if not run and (full or any(options.values())):
         raise UsageError("--full, --setup and --data need --run; add it, or leave them out")
+    from hpcscientist.campaign import stages  # noqa: PLC0415
+
     path = load.find(name)
     problems = checking.check(path, stages.replies(), REPLIES)
     for problem in problems:
@@ -67,6 +70,9 @@ def check(name: str, run: bool, full: bool, **options: str | None) -> None:
         many = "s" if len(problems) > 1 else ""
         raise RecipeError(f"{path}: {len(problems)} problem{many}; fix the lines above")
     if run:
+        from hpcscientist.launching.launch import settle  # noqa: PLC0415
+        from hpcscientist.launching.rehearsal import rehearse  # noqa: PLC0415
+
         settings = settle(settings_from(**options), Path.cwd())
         with tempfile.TemporaryDirectory(prefix="hpcsci-check-") as room:
             copy = Path(room) / path.name
@@ -170,6 +176,8 @@ def import_(
 
 def _tell(path: Path, rehearsal: Rehearsal) -> None:
     """Print the reference's metrics at a budget. Raises RecipeError if the reference failed."""
+    from hpcscientist.conduct.reference import fix_of  # noqa: PLC0415
+
     outcome = rehearsal.report.outcome
     if not isinstance(outcome, Scored):
         click.echo("\n".join(map(printable, rehearsal.log.split("\n"))), err=True)

@@ -16,6 +16,7 @@ from library_kit import article, papers, titles, tree, write_abstracts, write_bi
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.library.build import BuildOptions, BuildReport, build
+from hpcscientist.literature.library.processes.forks import READER
 from hpcscientist.literature.library.processes.pool import SourceLimits
 
 # Runs in every Python that is started with its folder on the path: what is opened by these names
@@ -193,3 +194,10 @@ def test_readers_know_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     known = json.loads(told.read_text())
     assert known["PATH"] == os.environ["PATH"]
     assert "a secret" not in known.values()
+
+
+def test_the_fork_server_begins_light() -> None:
+    """It imports Arrow itself, without the NumPy that Arrow would bring."""
+    code = f"import sys, {READER}; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-P", "-c", code], text=True).split()
+    assert not {"numpy", "pyarrow", "pydantic"} & set(loaded)
