@@ -27,7 +27,7 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.handed import read_regular, resolved
-from hpcscientist.files.hashing import OwnCode, hash_bytes, hash_texts, tree_files
+from hpcscientist.files.hashing import OwnCode, change_mark, hash_bytes, hash_texts, tree_files
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
@@ -297,10 +297,10 @@ def _is_file_of(path: Path, content: bytes) -> bool:
 
 
 def _mark(path: Path) -> object:
-    """Return file system metadata of a path and everything below it: it differs if contents do.
+    """Return the marks of a path and of everything below it: they differ if contents do.
 
-    A program cannot set the time of a change (ctime); only the system's clock does. Every trial's
-    end compares every file of every idea, so this makes no `Path` and resolves links by one call.
+    Every trial's end compares every file of every idea, so this makes no `Path` and resolves links
+    by one call.
     """
     top = os.fspath(path)
     try:
@@ -310,24 +310,16 @@ def _mark(path: Path) -> object:
             info = os.fstat(descriptor)
         finally:
             os.close(descriptor)
-        found = [_metadata(top, os.lstat(top)), _metadata(true_path, info)]
+        found = [(top, change_mark(os.lstat(top))), (true_path, change_mark(info))]
         if stat.S_ISDIR(info.st_mode):
-            found += itertools.islice(_metadata_below(top), _ENTRIES)
+            found += itertools.islice(_marks_below(top), _ENTRIES)
     except OSError:
         return _GONE
     return found
 
 
-Metadata = tuple[str, int, int, int, int, int]
-
-
-def _metadata(name: str, info: os.stat_result) -> Metadata:
-    times = info.st_mtime_ns, info.st_ctime_ns
-    return name, info.st_ino, info.st_mode, info.st_size, *times
-
-
-def _metadata_below(top: str) -> Iterator[Metadata]:
-    """Yield the metadata of everything below a folder; links there are not followed.
+def _marks_below(top: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the path and mark of everything below a folder; links there are not followed.
 
     Raises OSError. Not recursive: a candidate can nest folders deeper than Python can recurse.
     """
@@ -337,9 +329,9 @@ def _metadata_below(top: str) -> Iterator[Metadata]:
             with os.scandir(waiting.pop()) as listed:
                 entries = sorted(listed, key=lambda entry: entry.name)
         except PermissionError:
-            continue  # whoever opens it up changes its own metadata
+            continue  # who makes it readable again changes its own mark
         for entry in entries:
-            yield _metadata(entry.path, entry.stat(follow_symlinks=False))
+            yield entry.path, change_mark(entry.stat(follow_symlinks=False))
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
 

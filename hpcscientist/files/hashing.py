@@ -114,6 +114,15 @@ def tree_files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(found)]
 
 
+def change_mark(info: os.stat_result) -> tuple[int, ...]:
+    """Return the part of a file's metadata that differs if its content does.
+
+    A program can set the time of the last write (mtime), but not that of the last change (ctime):
+    only the system's clock does.
+    """
+    return info.st_ino, info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns
+
+
 # The code on disk that runs and scores trials: the package's own files, and the files that Python
 # runs at start.
 #
@@ -161,9 +170,9 @@ class OwnCode:
 
 
 def _state(path: str) -> object:
-    """Return a path's metadata, which no program can set: it differs if the content does.
+    """Return a path's `change_mark`; None if the path is missing.
 
-    None if the path is missing. A folder that has just changed has another state each time: it may
+    A folder that has just changed has another state each time: it may
     change again without another time.
     """
     try:
@@ -172,7 +181,7 @@ def _state(path: str) -> object:
         return None
     is_fresh = stat.S_ISDIR(info.st_mode) and time.time_ns() - info.st_ctime_ns < _FRESH_NS
     now = time.monotonic_ns() if is_fresh else 0
-    return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, now
+    return change_mark(info), now
 
 
 def _hashes(files: Iterable[str]) -> dict[str, str]:

@@ -33,6 +33,7 @@ from hpcscientist.errors import DiskFull, RunDirectoryError
 from hpcscientist.files import log
 from hpcscientist.files.atomic import NO_SPACE, write_atomic
 from hpcscientist.files.handed import open_regular
+from hpcscientist.files.hashing import change_mark
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.upcasting import JournalLine, JournalReader, group, is_torn, text_of
@@ -92,7 +93,7 @@ class Journal:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise _unusable(path, "written", error) from error
-        self._mark: object = _mark(os.fstat(self._file))  # None: somebody else changed it
+        self._mark: object = change_mark(os.fstat(self._file))  # None: somebody else changed it
 
     def wait_for(self, settle: Callable[[], None]) -> None:
         """Call `settle` before each write: it returns when what events depend on is on disk."""
@@ -175,14 +176,14 @@ class Journal:
                 restored = self._source.settle()
                 os.close(self._file)
                 self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-                self._mark = _mark(os.fstat(self._file))
+                self._mark = change_mark(os.fstat(self._file))
             except OSError as error:
                 raise _unusable(self._path, "written", error) from error
             return restored
 
     def _is_untouched(self) -> bool:
         try:
-            return self._mark == _mark(self._path.lstat())
+            return self._mark == change_mark(self._path.lstat())
         except FileNotFoundError:
             return False
 
@@ -199,7 +200,7 @@ class Journal:
             untouched = self._is_untouched()
             log.append(self._file, data)
             self._source.append(data)
-            self._mark = _mark(os.fstat(self._file)) if untouched else None
+            self._mark = change_mark(os.fstat(self._file)) if untouched else None
         except OSError as error:
             if error.errno in NO_SPACE:
                 raise DiskFull(
@@ -352,7 +353,3 @@ def _sound_size(root: Path, known: bytes) -> int:
         for _, end in log.read(io.BytesIO(known), JournalReader(root).line):  # noqa: B007
             pass
     return end
-
-
-def _mark(info: os.stat_result) -> object:
-    return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns

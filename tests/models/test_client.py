@@ -28,6 +28,7 @@ from tenacity import Future, RetryCallState
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
+from hpcscientist.models.endpoint.exchange import Connection
 from hpcscientist.models.endpoint.retry import RetryBackoff, Transient, retry_after_s
 from hpcscientist.records.model_calls import Message, ModelRequest
 
@@ -742,3 +743,22 @@ def test_settings_round_trip() -> None:
     settings = ClientSettings()
     assert ClientSettings.model_validate_json(settings.model_dump_json()) == settings
     assert json.loads(settings.model_dump_json())["retries"] == 5
+
+
+async def test_a_cancellation_is_not_lost_while_it_connects() -> None:
+    """The loop's steps up to the cancellation are counted, until it is connected before."""
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    cancelled = 0
+    for steps in range(100):
+        opening = asyncio.create_task(Connection.open(url, None, 20.0))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if not opening.cancel():
+            opening.result().close()
+            break
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        cancelled += 1
+    server.close()
+    assert 0 < cancelled < 100

@@ -81,3 +81,17 @@ def test_an_array_that_squeue_hid(
     finally:
         server.close()
     assert queue.cancelled == ["120"]
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_a_driver_leaves_at_once_as_its_backend_wakes_up(steps: int, tmp_path: Path) -> None:
+    """The loop's steps between the two are counted: at one of them a cancellation was lost."""
+    backend = SlurmBackend(Bench(tmp_path / "bench").prepare().run, Site(), "c1", "a.module")
+    await backend.adopt([])
+    for _ in range(10):  # until it waits
+        await asyncio.sleep(0)
+    await backend.cancel([])
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        await backend.close()

@@ -368,8 +368,11 @@ class SlurmBackend:
                 self._wake.clear()
                 async with self._turn:
                     await self._step()
+                # Not `wait_for`: before Python 3.12 it loses a cancellation that comes as it wakes,
+                # and then `close` would wait for ever.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), self._pause_s())
+                    async with asyncio.timeout(self._pause_s()):
+                        await self._wake.wait()
         except Exception as error:  # noqa: BLE001 (passed on to whoever asks for changes)
             self._told.fail(error)
         finally:
