@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -51,6 +52,8 @@ class Backend(Protocol):
       ends; queue time is not run time. A run with a valid result is `ENDED`, however its job ended.
       Any other end is reported once the scheduler's word is final and no file system can still hide
       a result. A run that the scheduler will requeue by itself has not ended.
+    - A batch may be added to elements that are under way, after what they have. What comes too late
+      for that ends as `NOT_SUBMITTED`. A later driver follows what was added, and nothing else.
     - If an element is lost, the trial under way in it ends for that reason, and the trials after it
       end as `NOT_RUN`.
     - `changes` waits until there is something to report. If it is cancelled, the next call reports
@@ -84,8 +87,8 @@ class Backend(Protocol):
         """Take over what earlier drivers left; return the runs that it follows from now on."""
         ...
 
-    async def capacity(self, like: TrialSpec) -> Capacity:
-        """Return how many trials like this one may be submitted now."""
+    async def capacity(self, like: TrialSpec, expect_s: float = math.inf) -> Capacity:
+        """Return how many trials like this one may be submitted now; `expect_s`: its duration."""
         ...
 
     async def submit(self, batch: Batch) -> Answer:

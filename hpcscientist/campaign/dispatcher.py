@@ -78,12 +78,17 @@ def arrange(
     return [list(specs[begin:end]) for begin, end in pairwise(ends)]
 
 
-def make_batch(elements: Sequence[Sequence[TrialSpec]], avoid: Sequence[str] = ()) -> Batch:
+def make_batch(
+    elements: Sequence[Sequence[TrialSpec]],
+    avoid: Sequence[str] = (),
+    expect_s: float = math.inf,
+) -> Batch:
     """Return a batch of these elements with a unique id: the time and a nonce."""
     return Batch(
         batch_id=f"{int(time.time()):x}{secrets.token_hex(3)}",
         elements=tuple(tuple(element) for element in elements),
         avoid=tuple(avoid),
+        expect_s=expect_s,
     )
 
 
@@ -338,7 +343,8 @@ class Dispatcher:
             return
         while self._waiting:
             first = self._waiting[0].spec
-            capacity = await self.backend.capacity(first)
+            expect_s = self._durations.expect(first)
+            capacity = await self.backend.capacity(first, expect_s)
             group = [entry for entry in self._waiting if shape(entry.spec) == shape(first)]
             elements = arrange([entry.spec for entry in group], capacity, self._durations.expect)
             if not group:
@@ -347,7 +353,7 @@ class Dispatcher:
                 self._hold(capacity.pause_s)
                 return
             taken = group[: sum(len(element) for element in elements)]
-            batch = make_batch(elements, self._avoided)
+            batch = make_batch(elements, self._avoided, expect_s)
             self._on_batch(batch)
             gone = {id(entry) for entry in taken}
             self._waiting = [entry for entry in self._waiting if id(entry) not in gone]

@@ -51,9 +51,11 @@ class SlurmSite(Record):
     instead of `--gres=gpu:a100:2`. `memory` says how memory is requested; `memory_margin_mb` is
     added for the worker beside the candidate. `at_once` is the array's %N (0: no throttle).
     `pack_s`: trials expected to be shorter share an array task, until the task is about that long
-    (0: never). `max_array` and `max_submit` 0: read from Slurm. `max_minutes` bounds the time limit
-    of a packed array task (0: the partition's limit). `extra` are further sbatch options, written
-    as on its command line; see `config.sbatch` for the allowed ones.
+    (0: never). An array task of trials shorter than half of `pack_s` accepts further ones until it
+    is `stay_s` old (0: it accepts none). `max_array` and `max_submit` 0: read from Slurm.
+    `max_minutes` bounds the time limit of a packed array task (0: the partition's limit). `extra`
+    are further sbatch options, written as on its command line; see `config.sbatch` for the allowed
+    ones.
     """
 
     cluster: Word = ""
@@ -67,6 +69,7 @@ class SlurmSite(Record):
     memory_margin_mb: int = Field(default=512, ge=0)
     at_once: int = Field(default=0, ge=0)
     pack_s: float = Field(default=60.0, ge=0)
+    stay_s: float = Field(default=0.0, ge=0)
     max_array: int = Field(default=0, ge=0)
     max_submit: int = Field(default=0, ge=0)
     max_minutes: int = Field(default=0, ge=0)

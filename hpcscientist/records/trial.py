@@ -326,12 +326,14 @@ class Batch:
     """One submission of trials that request the same resources. `batch_id` is unique.
 
     The trials of an element run sequentially, elements in parallel. `avoid`: nodes that failed
-    repeatedly; they are avoided if others are available.
+    repeatedly; they are avoided if others are available. `expect_s`: the expected duration of one
+    of the trials, in seconds.
     """
 
     batch_id: str
     elements: tuple[tuple[TrialSpec, ...], ...]
     avoid: tuple[str, ...] = ()
+    expect_s: float = math.inf
 
     @property
     def runs(self) -> tuple[tuple[RunId, ...], ...]:

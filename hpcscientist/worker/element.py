@@ -1,4 +1,4 @@
-"""Runs the trials of one Slurm array task, one after another.
+"""Runs the trials of one Slurm array task, one after another, and those added meanwhile.
 
 `python -m hpcscientist.worker.element BATCH_FOLDER`, with the task's number in
 SLURM_ARRAY_TASK_ID. A task that Slurm requeues does not rerun finished trials.
@@ -25,11 +25,12 @@ def run_element(folder: Path, task: int) -> int:
     """
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415
-    batch = BatchFolder(folder).read()
+    place = BatchFolder(folder)
+    batch = place.read()
     if batch is None:
         sys.exit(f"hpcsci worker: there is no batch in {folder}; is it on a shared file system?")
     failed = 0
-    for slot in batch.tasks[task]:
+    for slot in place.runs(batch, task):
         try:
             run_trial(str(Path(batch.trials_folder) / slot.trial_id), slot.run)
         except Exception:  # noqa: BLE001 (the driver sees the missing result, people the log)

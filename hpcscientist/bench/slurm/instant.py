@@ -18,9 +18,10 @@ MODULE = "hpcscientist.bench.slurm.instant"
 
 def run_element(folder: Path, task: int) -> None:
     """Write for each trial of an array task what a worker writes."""
-    batch = BatchFolder(folder).read()
+    place = BatchFolder(folder)
+    batch = place.read()
     assert batch is not None
-    for slot in batch.tasks[task]:
+    for slot in place.runs(batch, task):
         paths = TrialPaths(Path(batch.trials_folder) / slot.trial_id)
         spec = TrialSpec.model_validate_json(paths.spec.read_bytes())
         presence.announce(paths, slot.run)

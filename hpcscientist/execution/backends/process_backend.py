@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import signal
 import time
 from abc import ABC, abstractmethod
@@ -100,7 +101,7 @@ class ProcessBackend(ABC):
         """Adopt nothing: `follow` handles what was left of a run when it is submitted again."""
         return ()
 
-    async def capacity(self, like: TrialSpec) -> Capacity:
+    async def capacity(self, like: TrialSpec, expect_s: float = math.inf) -> Capacity:
         """Return how many places are free; see `ports.Backend`."""
         room = max(0, self._places - len(self._tasks))
         return Capacity(room=room, batch_max=1, at_once=self._places, pause_s=_IDLE_S)

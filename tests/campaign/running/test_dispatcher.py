@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,7 @@ class Place:
         self.answers = list(answers)
         self.followed = followed
         self.rooms: list[Capacity] = []
+        self.expected: list[float] = []
         self.batches: list[Batch] = []
         self.cancelled: list[RunId] = []
         self.intents: Sequence[Intent] = ()
@@ -66,7 +68,8 @@ class Place:
         self.intents = intents
         return self.followed
 
-    async def capacity(self, like: TrialSpec) -> Capacity:
+    async def capacity(self, like: TrialSpec, expect_s: float = math.inf) -> Capacity:
+        self.expected.append(expect_s)
         return self.rooms.pop(0) if self.rooms else ROOMY
 
     async def submit(self, batch: Batch) -> Answer:
@@ -99,6 +102,19 @@ class Place:
 def specs(tmp_path: Path) -> list[TrialSpec]:
     first = Bench(tmp_path).prepare().trial("predict()", "t0")
     return [first.model_copy(update={"trial_id": f"t{number}"}) for number in range(6)]
+
+
+async def test_a_place_is_told_how_long_trials_took(specs: list[TrialSpec]) -> None:
+    place = Place()
+    dispatcher = Dispatcher(place)
+    for spec, took_s in ((specs[0], 3.0), (specs[1], 5.0), (specs[2], 9.0)):
+        call = asyncio.create_task(dispatcher.run([spec], lambda s: None, lambda s, e: None))
+        await until(lambda s=spec: place.batches and place.batches[-1].elements == ((s,),))
+        place.tell(Ended(run_of(spec), EndState.ENDED, ended_at=took_s, began_at=0.0))
+        await call
+    await dispatcher.close()
+    assert place.expected == [specs[0].limits.deadline_s, 3.0, 4.0]
+    assert [batch.expect_s for batch in place.batches] == place.expected
 
 
 def end(spec: TrialSpec, state: EndState = EndState.ENDED) -> Ended:
@@ -243,7 +259,7 @@ async def test_what_is_known_is_told_though_a_place_is_being_taken_as_all_ends(
     await until(lambda: len(place.batches) == 1)
     asked = asyncio.Event()
 
-    async def never(like: TrialSpec) -> Capacity:
+    async def never(like: TrialSpec, expect_s: float = math.inf) -> Capacity:
         asked.set()
         return await asyncio.get_running_loop().create_future()
 

@@ -78,7 +78,7 @@ def scheduler(
 def opened(
     kind: str, bench: Bench, allocation: JobAllocation | None, scheduler: None
 ) -> Iterator[Open]:
-    site = Site(slurm=SlurmSite(python=bench.python, pack_s=0.0), watch=IMPATIENT)
+    site = Site(slurm=SlurmSite(python=bench.python, stay_s=300.0), watch=IMPATIENT)
 
     def backend(paths: RunPaths, slots: int) -> Backend:
         if kind == "local":

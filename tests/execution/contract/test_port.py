@@ -18,6 +18,7 @@ from hpcscientist.ports import Backend
 from hpcscientist.records.trial import (
     NOTHING_LOST,
     Accepted,
+    Batch,
     Change,
     Ended,
     EndState,
@@ -34,6 +35,7 @@ from hpcscientist.records.trial import (
 from hpcscientist.system import processes
 
 Open = Callable[[RunPaths, int], Backend]
+EXPECT_S, SHORT = 0.5, {"deadline_s": 120.0}  # an element has time for some to run so long
 
 
 async def submit(backend: Backend, *specs: TrialSpec) -> None:
@@ -295,3 +297,102 @@ async def test_who_shares_an_element_with_one_that_is_lost_has_not_run(
     assert of(changes, two)[0] == "started"
     assert end_of(changes, two).state in (EndState.FAILED, EndState.LOST)
     assert of(changes, three) == ["not_run"]
+
+
+async def give(backend: Backend, *specs: TrialSpec) -> list[Batch]:
+    """Submit trials that are expected to be short, one after another, as they find room."""
+    batches = []
+    for spec in specs:
+        while not (await backend.capacity(spec, EXPECT_S)).room:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        batches.append(make_batch([[spec]], expect_s=EXPECT_S))
+        assert await backend.submit(batches[-1]) == Accepted()
+    return batches
+
+
+def arrays(bench: Bench) -> int:
+    return len(list(bench.run.submission.glob("*/batch.json")))
+
+
+async def test_what_is_given_to_an_element_that_is_lost_has_not_run(
+    bench: Bench, opened: Open
+) -> None:
+    one, two, three = (
+        bench.trial(
+            "note('up'); await_file(TRIAL.parent.parent / 'go'); predict()", "one", **SHORT
+        ),
+        bench.trial("linger('main')", "two", **SHORT),
+        bench.trial("predict()", "three", **SHORT),
+    )
+    backend = opened(bench.run, 1)
+    await backend.adopt(())
+    if not backend.outlives_driver:
+        await backend.close()
+        return
+    await give(backend, one)
+    await until((bench.run.trial("one").out / "up").exists)
+    await give(backend, two, three)
+    assert arrays(bench) == 1
+    (bench.run.root / "go").touch()
+    await until((bench.run.trial("two").out / "main").exists)
+    await kill_workers(bench)
+    changes = await told(backend, run_of(one), run_of(two), run_of(three))
+    await backend.sweep()
+    await backend.close()
+    assert of(changes, one) == ["started", "ended"]
+    assert of(changes, two)[0] == "started"
+    assert end_of(changes, two).state in (EndState.FAILED, EndState.LOST)
+    assert of(changes, three) == ["not_run"]
+    assert nothing_is_kept(bench)
+
+
+async def test_what_is_given_to_an_element_is_followed_by_the_next_driver(
+    bench: Bench, opened: Open
+) -> None:
+    one, two = (
+        bench.trial(
+            "note(f'run-{os.getpid()}'); await_file(TRIAL.parent.parent / 'go'); predict()", name
+        )
+        for name in ("one", "two")
+    )
+    first = opened(bench.run, 1)
+    await first.adopt(())
+    if not first.outlives_driver:
+        await first.close()
+        return
+    batches = await give(first, one)
+    await until(lambda: any(bench.run.trial("one").out.glob("run-*")))
+    batches += await give(first, two)
+    assert arrays(bench) == 1
+    await first.close()
+    second = opened(bench.run, 1)
+    intents = [Intent(batch.batch_id, batch.runs) for batch in batches]
+    assert set(await second.adopt(intents)) == {run_of(one), run_of(two)}
+    (bench.run.root / "go").touch()
+    changes = await told(second, run_of(one), run_of(two))
+    await second.sweep()
+    await second.close()
+    for spec in (one, two):
+        assert of(changes, spec) == ["started", "ended"]
+        assert isinstance(outcome(bench, spec), Scored)
+        assert len(list(bench.run.trial(spec.trial_id).out.glob("run-*"))) == 1
+
+
+async def test_what_was_given_to_an_element_can_be_given_up(bench: Bench, opened: Open) -> None:
+    one, two = bench.trial("linger('main')", "one"), bench.trial("predict()", "two")
+    backend = opened(bench.run, 1)
+    await backend.adopt(())
+    if not backend.outlives_driver:
+        await backend.close()
+        return
+    await give(backend, one)
+    await until((bench.run.trial("one").out / "main").exists)
+    await give(backend, two)
+    await backend.cancel([run_of(two)])
+    changes = await told(backend, run_of(one), run_of(two))
+    assert not processes.marked(CAMPAIGN)
+    await backend.sweep()
+    await backend.close()
+    assert of(changes, one) == ["started", "not_run"]
+    assert of(changes, two) == ["cancelled"]
+    assert outcome(bench, two) is None

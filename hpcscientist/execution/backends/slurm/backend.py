@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -17,17 +18,19 @@ from hpcscientist.config.partitions import choose
 from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.process_backend import ChangeQueue
 from hpcscientist.execution.backends.slots import refuse_patterns
-from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
     BatchFolder,
     InQueue,
+    at_once,
+    kept_open,
     need_of,
     need_of_limits,
     record_of,
     room,
 )
-from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.commands import Slurm, loop_time
+from hpcscientist.execution.backends.slurm.handover import Handover
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
 from hpcscientist.execution.backends.slurm.submit import Sender
 from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
@@ -54,9 +57,11 @@ from hpcscientist.records.trial import (
     Capacity,
     Change,
     Ended,
+    EndState,
     Freed,
     Held,
     Intent,
+    Limits,
     Refused,
     RunId,
     Started,
@@ -90,7 +95,7 @@ class Learned:
     @property
     def most(self) -> int:
         """Return how many of our array tasks may be in the queue, as far as is known."""
-        return self._most if clock.loop_time() < self._until else UNLIMITED
+        return self._most if loop_time() < self._until else UNLIMITED
 
     def accepted(self) -> None:
         """Note that Slurm accepted an array."""
@@ -103,7 +108,7 @@ class Learned:
 
     def refused(self, own: int, others: int, tasks: int) -> None:
         """Lower the limit: with `own` and `others` in the queue, `tasks` more were too many."""
-        self._most, self._until = max(1, (own + tasks) // 2), clock.loop_time() + _LEARNED_S
+        self._most, self._until = max(1, (own + tasks) // 2), loop_time() + _LEARNED_S
         # Count refusals while this user has nothing in the queue: then only other users' jobs can
         # make room, or nothing ever will.
         self._refusals = 0 if own or others else self._refusals + 1
@@ -182,6 +187,7 @@ class SlurmBackend:
         )
         self._backoff = RoundBackoff(site.watch.round_min_s, site.watch.round_max_s)
         self._stops = Stops(self.slurm, self._ledger)
+        self._handover = Handover(self._ledger)
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
         self._stepped = asyncio.Event()  # set and replaced after each step
         self._tending: asyncio.Task[None] | None = None
@@ -193,29 +199,33 @@ class SlurmBackend:
     @property
     def gather_s(self) -> float:
         """Return how long to gather trials, in seconds; see `ports.Backend`."""
-        return self._site.watch.gather_s
+        return self._handover.gather_s(self._site.watch.gather_s)
 
     async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
         """Take over arrays from their records; look for those without a record by their names."""
-        adopt(self._ledger, self._paths.submission)
+        given = adopt(self._ledger, self._paths.submission)
         for intent in intents:
-            adopt_by_name(self._ledger, self._paths.submission, self._campaign_id, intent)
+            if intent.batch_id not in given:
+                adopt_by_name(self._ledger, self._paths.submission, self._campaign_id, intent)
         self._left_any = bool(self._ledger.batches)
         self._tending = asyncio.create_task(self._tend(), name="slurm")
         return self._ledger.runs()
 
-    async def capacity(self, like: TrialSpec) -> Capacity:
-        """Return how many array tasks fit now, by all limits; see `ports.Backend`.
+    async def capacity(self, like: TrialSpec, expect_s: float = math.inf) -> Capacity:
+        """Return how many trials running array tasks accept, or else how many array tasks fit now.
 
-        Raises SiteError for trials that no partition of the profile accepts.
+        See `ports.Backend`. Raises SiteError for trials that no partition of the profile accepts.
         """
         site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
+        taken = self._handover.capacity(like, expect_s, self._most(site, like.limits))
+        if taken is not None:
+            return taken
         async with self._turn:
-            pause = self._not_before - clock.loop_time()
-            if pause <= 0 and self._limits.are_due(site, clock.loop_time()):
+            pause = self._not_before - loop_time()
+            if pause <= 0 and self._limits.are_due(site, loop_time()):
                 with self._listening():
-                    await asyncio.to_thread(self._limits.read, site, clock.loop_time())
-                pause = self._not_before - clock.loop_time()
+                    await asyncio.to_thread(self._limits.read, site, loop_time())
+                pause = self._not_before - loop_time()
             limits = self._limits.last(site)
             if pause > 0 or limits is None:
                 return _paused(max(pause, 0.0))
@@ -223,22 +233,32 @@ class SlurmBackend:
             slots = min(self._slots, self._learned.most)
             found = room(limits, site, queue, slots, like)
         if found.room:
-            return found
-        self._looked_for_room = clock.loop_time()
+            return self._handover.beside(found, like.limits)
+        self._looked_for_room = loop_time()
         self._wake.set()
         return _paused(_LIMIT_PAUSE_S)
 
     async def submit(self, batch: Batch) -> Answer:
-        """Submit an array; see `ports.Backend`. Raises DiskFull, OSError."""
+        """Submit an array, or add to running ones; see `ports`. Raises DiskFull, OSError."""
+        late = self._handover.give(batch)
+        if late is not None:
+            for run in late:
+                self._tell(Ended(run, EndState.NOT_SUBMITTED, ended_at=time.time()))
+            self._wake.set()
+            return Accepted()
         is_first = not self._ledger.batches
         folder = BatchFolder(self._paths.submission.absolute() / batch.batch_id)
         record = record_of(self._campaign_id, self._paths.trials.absolute(), batch, time.time())
+        if self._site.slurm.stay_s and 2 * batch.expect_s <= self._site.slurm.pack_s:
+            limits = self._limits.last(self._site_of(record))
+            record = kept_open(record, self._site, limits.max_minutes if limits else 0)
         live = live_batch(record, folder, None)
+        live.expect_s = batch.expect_s
         self._ledger.add(live)  # before waiting for the lock, so that `cancel` finds its runs
         async with self._turn:
             answer = await self._submit(live, batch.avoid)
         if isinstance(answer, Accepted) and is_first:
-            self._backoff.begin(clock.loop_time())
+            self._backoff.begin(loop_time())
         self._wake.set()
         return answer
 
@@ -345,12 +365,15 @@ class SlurmBackend:
         Reading the limits again also makes the next array smaller.
         """
         try:
-            limits = await asyncio.to_thread(
-                self._limits.read, self._site_of(record), clock.loop_time()
-            )
+            limits = await asyncio.to_thread(self._limits.read, self._site_of(record), loop_time())
         except SchedulerError:
             return False
         return len(record.tasks) > min(limits.max_array, limits.max_submit)
+
+    def _most(self, site: SlurmSite, limits: Limits) -> int:
+        """Return how many array tasks of trials with these limits run side by side at most."""
+        known, slots = self._limits.last(site), min(self._slots, self._learned.most)
+        return at_once(known, site, slots, limits.cpus) if known else slots
 
     def _site_of(self, record: ArrayRecord) -> SlurmSite:
         """Return the settings of the profile's partition that accepts an array."""
@@ -383,12 +406,13 @@ class SlurmBackend:
         if self._stops:
             with self._listening():
                 await self._stops.carry_out()
-            self._backoff.hurry(clock.loop_time(), _STOP_POLL_S)
-        if self._must_look() and clock.loop_time() >= self._backoff.due:
+            self._backoff.hurry(loop_time(), _STOP_POLL_S)
+        if self._must_look() and loop_time() >= self._backoff.due:
             await self._round()
         if (answered := self._rounds.heed_accounting()) is not None:
             self._heed(answered)
         self._progress.look()
+        self._handover.close_idle()
         self._ledger.drop()
         self._tell_waiting()
 
@@ -397,7 +421,7 @@ class SlurmBackend:
         self._stepped = asyncio.Event()
 
     async def _round(self) -> None:
-        self._backoff.done(clock.loop_time())
+        self._backoff.done(loop_time())
         said, known = self._site.slurm.accounting, self._limits.any()
         with self._listening():
             findings = await self._rounds.ask(known.accounting if known else said != "no")
@@ -444,33 +468,33 @@ class SlurmBackend:
             self._silent(error)
 
     def _silent(self, error: SchedulerSilent) -> None:
-        self._backoff.done(clock.loop_time())
+        self._backoff.done(loop_time())
         self._hold(self._backoff.interval)
         self._told.tell(Held("silent", f"Slurm does not answer ({error}); it is asked again"))
 
     def _tell(self, change: Started | Ended) -> None:
         if isinstance(change, Ended):
-            self._not_before = min(self._not_before, clock.loop_time())
+            self._not_before = min(self._not_before, loop_time())
         self._told.tell(change)
 
     def _hold(self, pause_s: float) -> None:
         """Submit nothing for `pause_s` seconds."""
-        self._not_before = max(self._not_before, clock.loop_time() + pause_s)
+        self._not_before = max(self._not_before, loop_time() + pause_s)
 
     def _ease(self) -> None:
-        self._not_before = min(self._not_before, clock.loop_time())
+        self._not_before = min(self._not_before, loop_time())
         self._told.tell(Freed())
 
     def _must_look(self) -> bool:
         """Return whether to look at the queue: we have tasks in it, or wait for room in it."""
-        lately = clock.loop_time() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
+        lately = loop_time() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
         return bool(self._ledger.batches) or lately
 
     def _pause_s(self) -> float:
         """Return the seconds until the next step is due."""
         waits = [_IDLE_S]
         if self._must_look():
-            waits.append(self._backoff.due - clock.loop_time())
+            waits.append(self._backoff.due - loop_time())
         if self._ledger.batches:
             waits.append(self._progress.pause_s())
         return max(0.02, min(waits))

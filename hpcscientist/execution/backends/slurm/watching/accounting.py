@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
-from hpcscientist.execution.backends.slurm import clock, commands
-from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm import commands
+from hpcscientist.execution.backends.slurm.commands import Slurm, loop_time
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, LiveBatch
 from hpcscientist.execution.backends.slurm.watching.queue import (
     AccountRow,
@@ -47,9 +47,9 @@ class Accounting:
 
     def ask(self, missing: Missing) -> None:
         """Ask, unless a query is under way or accounting has just not answered."""
-        if self._asking is None and clock.loop_time() >= self._due:
+        if self._asking is None and loop_time() >= self._due:
             self._about = {live: list(tasks) for live, tasks in missing.items()}
-            self._asking = asyncio.create_task(self._answer(clock.loop_time()))
+            self._asking = asyncio.create_task(self._answer(loop_time()))
             self._asking.add_done_callback(lambda task: self._wake())
 
     def take(self) -> AccountingAnswer | None:
@@ -73,7 +73,7 @@ class Accounting:
         except SchedulerSilent as error:
             self.said = str(error)
             self.silent_since = now if self.silent_since is None else self.silent_since
-            self._due = clock.loop_time() + self._pause_s
+            self._due = loop_time() + self._pause_s
             self._pause_s = min(2 * self._pause_s, _LATE_S)
             return None
         except SchedulerRefused:

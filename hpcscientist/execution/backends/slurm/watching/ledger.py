@@ -7,14 +7,15 @@ position `at`. All of this is in memory; what must survive the driver is in the 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcscientist.execution import folders
-from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
+from hpcscientist.execution.backends.slurm.commands import loop_time
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.trial import EndState, Intent, RunId
 
@@ -42,12 +43,15 @@ class ArrayTask:
     stopping: bool = False
     absences: int = 0  # consecutive answers in which Slurm did not know of its end
     missed_at: float | None = None  # since when squeue does not list it
+    message: int = 0  # the number of the next message to its inbox; 0: it accepts none
+    started_at: float = math.inf  # when it was seen to have started
+    idle_since: float | None = None  # since when it was seen to have nothing to do
 
     def end(self, cause: EndState, state: str) -> None:
         """Note that the task will never run again under its job id."""
         if self.cause is None:
             self.phase, self.cause, self.state = Phase.ENDED, cause, state
-            self.ended_at = clock.loop_time()
+            self.ended_at = loop_time()
 
     def remaining(self) -> list[int]:
         """Return the positions of the trials that have not ended, in order."""
@@ -72,6 +76,7 @@ class LiveBatch:
     hopeless_at: float = 0.0
     confirmed: bool = False
     by_name: bool = False
+    expect_s: float = math.inf  # what one of its trials takes
 
     def live_tasks(self) -> list[ArrayTask]:
         """Return the tasks that have not ended."""
@@ -84,7 +89,8 @@ class LiveBatch:
 
 def live_batch(batch: ArrayRecord, folder: BatchFolder, job_id: str | None) -> LiveBatch:
     """Return a batch in the state right after its submission."""
-    tasks = [ArrayTask(number, runs) for number, runs in enumerate(batch.tasks)]
+    first = 1 if batch.open_s else 0
+    tasks = [ArrayTask(number, runs, message=first) for number, runs in enumerate(batch.tasks)]
     return LiveBatch(batch, folder, job_id, tasks)
 
 
@@ -101,6 +107,14 @@ class BatchLedger:
         for task in live.tasks:
             for position, run in enumerate(task.runs):
                 self._index[run] = (task, position)
+
+    def give(self, task: ArrayTask, runs: Sequence[RunId]) -> None:
+        """Note that a task was given further trials."""
+        for position, run in enumerate(runs, len(task.runs)):
+            self._index[run] = (task, position)
+        task.runs += tuple(runs)
+        task.message += 1
+        task.idle_since = None
 
     def remove(self, live: LiveBatch) -> None:
         """Forget a batch."""
@@ -162,13 +176,26 @@ class BatchLedger:
         return sum(task.cause is None for _, task in self.tasks())
 
 
-def adopt(ledger: BatchLedger, submission: Path) -> None:
-    """Take over the arrays of earlier drivers from their folders."""
+def adopt(ledger: BatchLedger, submission: Path) -> set[str]:
+    """Take over the arrays of earlier drivers from their folders.
+
+    Return the ids of the batches that were added to running tasks of these arrays. Close the
+    inboxes: what an earlier driver may still write comes too late.
+    """
+    given: set[str] = set()
     for path in sorted(submission.glob("*/batch.json")):
         folder = BatchFolder(path.parent)
         batch = folder.read()
         if batch is not None:
-            ledger.add(live_batch(batch, folder, folder.job_id()))
+            live = live_batch(batch, folder, folder.job_id())
+            ledger.add(live)
+            for task in live.tasks:
+                if task.message:
+                    for message in folder.inbox(task.number).close():
+                        ledger.give(task, message.runs)
+                        given.add(message.batch_id)
+                    task.message = 0
+    return given
 
 
 def adopt_by_name(ledger: BatchLedger, submission: Path, campaign_id: str, intent: Intent) -> None:

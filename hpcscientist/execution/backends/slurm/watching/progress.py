@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import presence
-from hpcscientist.execution.backends.slurm import clock
+from hpcscientist.execution.backends.slurm.commands import loop_time
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
@@ -21,6 +22,8 @@ _LOG_TAIL = 16 * 1024
 _HIDDEN_S = 3.0
 _NO_LOG = "its node does not see the run directory, or may not write there: it left no log"
 _TASKS_A_LOOK = 500  # with more running than this, files are looked at less often
+# Where tasks take further trials their ends are seen within a part of what trials take.
+_PART, _SOONEST_S, _TASKS_A_QUICK_LOOK = 1 / 8, 0.1, 50
 
 
 class TaskProgress:
@@ -40,14 +43,14 @@ class TaskProgress:
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
-        return max(0.0, self._next - clock.loop_time())
+        return max(0.0, self._next - loop_time())
 
     def look(self) -> None:
         """Look at the files of tasks that run or have ended.
 
         Raises RunDirectoryError once it is certain that nodes do not see the run directory.
         """
-        now = clock.loop_time()
+        now = loop_time()
         hurried = any(
             task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
         )
@@ -63,8 +66,18 @@ class TaskProgress:
                 self._advance(live, task)
                 if task.cause is not None and task.remaining():
                     self._settle(live, task)
-        self._next = now + self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
+        self._next = now + self._interval_s()
         self._raise_if_unseen()
+
+    def _interval_s(self) -> float:
+        usual = self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
+        expected = (
+            live.expect_s
+            for live, task in self._ledger.tasks()
+            if task.message and task.started and task.cause is None
+        )
+        quick = max(_SOONEST_S, _PART * min(expected, default=math.inf))
+        return min(usual, quick * max(1.0, self._running / _TASKS_A_QUICK_LOOK))
 
     def _raise_if_unseen(self) -> None:
         """Raise RunDirectoryError if no task writes anything: further tasks would be lost as well.
@@ -200,7 +213,7 @@ class TaskProgress:
         patience = self._watch.visible_s
         if task.cause is not EndState.ENDED and (self._seen or not _left_no_log(task)):
             patience = min(patience, _HIDDEN_S) if task.started else 0.0
-        return clock.loop_time() - task.ended_at < patience
+        return loop_time() - task.ended_at < patience
 
 
 def _job(live: LiveBatch, task: ArrayTask) -> str:
@@ -226,7 +239,9 @@ def _note_started(live: LiveBatch) -> bool:
         if name.startswith(prefix) and name.endswith("_0_log.out"):
             number = name[len(prefix) :].partition("_")[0]
             if number.isdigit() and int(number) < len(live.tasks):
-                live.tasks[int(number)].started = True
+                task = live.tasks[int(number)]
+                if not task.started:
+                    task.started, task.started_at = True, loop_time()
     return any(task.started for task in live.tasks)
 
 

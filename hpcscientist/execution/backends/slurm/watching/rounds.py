@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hpcscientist.errors import SchedulerRefused
-from hpcscientist.execution.backends.slurm import clock, commands
-from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm import commands
+from hpcscientist.execution.backends.slurm.commands import Slurm, loop_time
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting, Missing
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
 from hpcscientist.execution.backends.slurm.watching.queue import (
@@ -133,7 +133,7 @@ class Rounds:
                 self._believe(live, task)
             left = [task for task in missing if task.cause is None]
             for task in left:
-                task.missed_at = clock.loop_time() if task.missed_at is None else task.missed_at
+                task.missed_at = loop_time() if task.missed_at is None else task.missed_at
             if left:
                 self._missing[live] = left
         if not self._missing or 0 < self._unread < UNREAD:
@@ -164,7 +164,7 @@ class Rounds:
         silent = self._accounting.silent_since
         if silent is None:
             return
-        limit = clock.loop_time() - self._silence_s
+        limit = loop_time() - self._silence_s
         late = {
             live: [task for task in tasks if max(silent, task.missed_at or silent) <= limit]
             for live, tasks in self._missing.items()
@@ -236,6 +236,8 @@ def _apply(live: LiveBatch, rows: list[QueueRow], found: Findings, is_busy: bool
                 found.unwanted.append(f"{live.job_id}_{number}")
                 task.end(EndState.NODE_FAIL, row.state)
             elif row.phase is Phase.WAITING:
+                if task.started:
+                    task.message = 0  # queued again: nobody knows when it goes on
                 waiting[row.reason] = patience_s(row.reason, row.partition, is_busy)
             elif row.phase is Phase.ENDED:
                 task.end(cause(row.state), row.state)
@@ -245,9 +247,9 @@ def _apply(live: LiveBatch, rows: list[QueueRow], found: Findings, is_busy: bool
         live.hopeless = 0
         return
     live.hopeless += 1
-    live.hopeless_at = clock.loop_time() if live.hopeless == 1 else live.hopeless_at
+    live.hopeless_at = loop_time() if live.hopeless == 1 else live.hopeless_at
     limit, reason = never[0]
-    if live.hopeless >= HOPELESS and clock.loop_time() - live.hopeless_at >= limit:
+    if live.hopeless >= HOPELESS and loop_time() - live.hopeless_at >= limit:
         found.hopeless.append((live, reason))
 
 
