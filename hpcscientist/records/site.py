@@ -69,7 +69,7 @@ class SlurmSite(Record):
     memory_margin_mb: int = Field(default=512, ge=0)
     at_once: int = Field(default=0, ge=0)
     pack_s: float = Field(default=60.0, ge=0)
-    stay_s: float = Field(default=0.0, ge=0)
+    stay_s: float = Field(default=300.0, ge=0)
     max_array: int = Field(default=0, ge=0)
     max_submit: int = Field(default=0, ge=0)
     max_minutes: int = Field(default=0, ge=0)
