@@ -267,8 +267,9 @@ def make_way(paths: RunPaths, path: Path) -> Path:
     Removes links and files that a candidate put in place of its parent folders, and a folder at the
     path itself. The run directory's own folders may be links: people keep them on other disks.
     """
-    above = [folder for folder in path.parents if paths.root in folder.parents]
-    for folder in reversed(above):
+    folder = paths.root
+    for part in path.relative_to(paths.root).parts[:-1]:
+        folder = folder / part
         is_link = folder.is_symlink() and folder.parent != paths.root
         if is_link or not folder.is_dir():
             folders.remove(folder)

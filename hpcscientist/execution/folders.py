@@ -42,9 +42,9 @@ class UnsignedSpec(ValueError):
 
 def write_spec(paths: TrialPaths, spec: TrialSpec, *, durable: bool = True) -> None:
     """Write a trial's spec.json. Raises OSError."""
-    content = json.loads(spec.model_dump_json())
-    content[_SEAL] = _seal(spec.provenance.campaign_id, content)
-    write_atomic(paths.spec, json.dumps(content, indent=1).encode(), durable=durable)
+    seal = _seal(spec.provenance.campaign_id, json.loads(spec.model_dump_json()))
+    text = spec.model_copy(update={_SEAL: seal}).model_dump_json(indent=1)
+    write_atomic(paths.spec, text.encode(), durable=durable)
 
 
 def read_spec(paths: TrialPaths) -> TrialSpec:

@@ -13,6 +13,7 @@ import errno
 import hmac
 import os
 import secrets
+from functools import cache
 from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
@@ -26,9 +27,14 @@ _known: dict[Path, bytes] = {}
 
 def default_root() -> Path:
     """Return the root that is used unless another is configured."""
-    state = os.environ.get("XDG_STATE_HOME") or str(expanded("~/.local/state"))
+    return _root_in(os.environ.get("XDG_STATE_HOME"), os.environ.get("HOME"))
+
+
+@cache  # a driver asks several times per trial
+def _root_in(state: str | None, home: str | None) -> Path:
+    """Return the default root in a state folder, or else in the usual one below `home`."""
     # The vault's first name: users have labels in this folder.
-    return Path(state) / "hpcscientist" / "sealed"
+    return Path(state or expanded("~/.local/state")) / "hpcscientist" / "sealed"
 
 
 def use_root(root: Path) -> None:

@@ -24,7 +24,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import stale_launch
-from hpcscientist.models.embedding.keywords import KeywordEmbedder
+from hpcscientist.models.embedding import KEYWORDS, KEYWORDS_FINGERPRINT
 from hpcscientist.recipe.data import is_intact
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import Role
@@ -67,8 +67,8 @@ class CampaignConfig(Record):
     model_spec: str
     model_name: str
     role_specs: dict[Role, str] = Field(default={})
-    embedder: str = KeywordEmbedder.name
-    embedder_hash: str = KeywordEmbedder.fingerprint
+    embedder: str = KEYWORDS
+    embedder_hash: str = KEYWORDS_FINGERPRINT
     library: str = ""
     library_hash: str = ""
     steps: tuple[str, ...] = ()

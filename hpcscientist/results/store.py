@@ -175,7 +175,7 @@ def is_sealed(paths: TrialPaths, campaign_id: str) -> bool:
 
 def _sealed(paths: TrialPaths) -> tuple[TrialReport, str] | None:
     """Return a result file's report and campaign if its signature is valid, else None."""
-    table = read_table(paths.result)
+    table, told = _read(paths.result)
     if table is None:
         return None
     try:
@@ -184,9 +184,7 @@ def _sealed(paths: TrialPaths) -> tuple[TrialReport, str] | None:
         return None
     first = table.slice(0, 1).to_pylist()[0]
     seal = _seal(first["campaign"], first["code_hash"], report)
-    return (
-        (report, first["campaign"]) if hmac.compare_digest(seal, _seal_in(paths.result)) else None
-    )
+    return (report, first["campaign"]) if hmac.compare_digest(seal, told) else None
 
 
 def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:
@@ -220,33 +218,30 @@ def read_table(path: Path) -> Any | None:
 
     Raises RunDirectoryError for a file of a newer schema.
     """
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[Any | None, bytes]:
+    """Return a result file's table as `read_table` does, and the signature in the file."""
     try:
         # Not memory-mapped: the file may be replaced while the table is in use.
         with pa.ipc.open_file(pa.BufferReader(read_regular(path))) as reader:
             version = version_of(reader.schema)
             refuse_newer(version, path)
             if version is None:
-                return None
+                return None, b""
+            seal: bytes = (reader.schema.metadata or {}).get(_SEAL, b"")
             table = conform(reader.read_all())
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError):
-        return None
-    return table if table.num_rows else None
+        return None, b""
+    return (table, seal) if table.num_rows else (None, b"")
 
 
 def _seal(campaign_id: str, code_hash: str, report: TrialReport) -> bytes:
     """Return a report's signature; b"" for a campaign without a key, such as a benchmark's."""
     text = f"{campaign_id}\n{code_hash}\n{report.model_dump_json()}"
     return vault.seal(campaign_id, text.encode()).encode()
-
-
-def _seal_in(path: Path) -> bytes:
-    try:
-        with pa.ipc.open_file(pa.BufferReader(read_regular(path))) as reader:
-            seal: bytes = (reader.schema.metadata or {}).get(_SEAL, b"")
-    except (pa.ArrowException, OSError, ValueError):
-        return b""
-    return seal
 
 
 def _table_of(spec: TrialSpec, report: TrialReport) -> Any:

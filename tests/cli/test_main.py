@@ -26,13 +26,13 @@ def test_help_imports_nothing_heavy() -> None:
 # What a campaign needs that runs, and nobody who only asks how far it is.
 RUNNING = (
     *("submitit", "psutil", "asyncio", "sklearn", "scipy.stats", "optuna", "httpx", "jinja2"),
-    *("pyarrow", "rich"),
+    *("numpy", "pyarrow", "rich"),
     *("hpcscientist.models.endpoint.client", "hpcscientist.campaign.trial_runner"),
 )
 
 
 @pytest.mark.parametrize(
-    ("name", "needed"), [("status", ()), ("results", ("asyncio", "pyarrow", "rich"))]
+    ("name", "needed"), [("status", ()), ("results", ("asyncio", "numpy", "pyarrow", "rich"))]
 )
 def test_to_look_at_a_campaign_imports_nothing_that_runs_one(
     name: str, needed: tuple[str, ...]

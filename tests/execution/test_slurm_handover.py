@@ -16,7 +16,6 @@ from hpcscientist.execution.backends.slurm.batches import (
     kept_open,
     record_of,
 )
-from hpcscientist.execution.backends.slurm.commands import loop_time
 from hpcscientist.execution.backends.slurm.handover import Handover
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
@@ -24,6 +23,7 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
     LiveBatch,
     adopt,
     live_batch,
+    loop_time,
 )
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.site import PartitionChoice, Site, SlurmSite

@@ -21,6 +21,8 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
+from hpcscientist.models.embedding import KEYWORDS, KEYWORDS_FINGERPRINT
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
@@ -47,9 +49,9 @@ class Counts:
 class KeywordEmbedder:
     """Counts, hashed as scikit-learn's HashingVectorizer does; needs no weights and no GPU."""
 
-    name = "keyword vectors"
+    name = KEYWORDS
     device = None
-    fingerprint = "words and pairs, 2^20 columns"
+    fingerprint = KEYWORDS_FINGERPRINT
 
     def embed(self, texts: Sequence[str]) -> csr_array[np.float32]:
         """Return a sparse float32 row for each text, of length 1, or 0 for a text without words."""

@@ -29,7 +29,7 @@ from hpcscientist.execution.backends.slurm.batches import (
     record_of,
     room,
 )
-from hpcscientist.execution.backends.slurm.commands import Slurm, loop_time
+from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.handover import Handover
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
 from hpcscientist.execution.backends.slurm.submit import Sender
@@ -42,6 +42,7 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
     adopt,
     adopt_by_name,
     live_batch,
+    loop_time,
 )
 from hpcscientist.execution.backends.slurm.watching.progress import TaskProgress
 from hpcscientist.execution.backends.slurm.watching.rounds import Findings, RoundBackoff, Rounds

@@ -6,7 +6,6 @@ not answer, so nothing is known and the caller asks again later. SchedulerRefuse
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import re
@@ -30,14 +29,6 @@ CONTROLLER = "controller"
 SERVE = "serve"
 
 _COMMENT = "hpcsci:"
-
-
-def loop_time() -> float:
-    """Return seconds by the running event loop's clock. Raises RuntimeError outside of one.
-
-    The backend knows no other clock: controlling the loop's controls every pause.
-    """
-    return asyncio.get_running_loop().time()
 
 
 def job_name(campaign_id: str, what: str) -> str:

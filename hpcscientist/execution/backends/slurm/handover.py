@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hpcscientist.execution.backends.slurm.batches import START_S, Message
-from hpcscientist.execution.backends.slurm.commands import loop_time
-from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
+from hpcscientist.execution.backends.slurm.watching.ledger import (
+    ArrayTask,
+    BatchLedger,
+    LiveBatch,
+    loop_time,
+)
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.trial import Batch, Capacity, Limits, RunId, TrialSpec, run_of
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm import commands
-from hpcscientist.execution.backends.slurm.commands import Slurm, loop_time
-from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, LiveBatch
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, LiveBatch, loop_time
 from hpcscientist.execution.backends.slurm.watching.queue import (
     AccountRow,
     accounted,

@@ -6,6 +6,7 @@ position `at`. All of this is in memory; what must survive the driver is in the 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 from collections import Counter
@@ -15,9 +16,16 @@ from pathlib import Path
 
 from hpcscientist.execution import folders
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
-from hpcscientist.execution.backends.slurm.commands import loop_time
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.trial import EndState, Intent, RunId
+
+
+def loop_time() -> float:
+    """Return seconds by the running event loop's clock. Raises RuntimeError outside of one.
+
+    The backend knows no other clock: controlling the loop's controls every pause.
+    """
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(eq=False, slots=True)

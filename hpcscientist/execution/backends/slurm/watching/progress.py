@@ -11,8 +11,12 @@ from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import presence
-from hpcscientist.execution.backends.slurm.commands import loop_time
-from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
+from hpcscientist.execution.backends.slurm.watching.ledger import (
+    ArrayTask,
+    BatchLedger,
+    LiveBatch,
+    loop_time,
+)
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.site import WatchSite

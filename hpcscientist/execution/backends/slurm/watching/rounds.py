@@ -15,9 +15,14 @@ from dataclasses import dataclass, field
 
 from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends.slurm import commands
-from hpcscientist.execution.backends.slurm.commands import Slurm, loop_time
+from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting, Missing
-from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, BatchLedger, LiveBatch
+from hpcscientist.execution.backends.slurm.watching.ledger import (
+    ArrayTask,
+    BatchLedger,
+    LiveBatch,
+    loop_time,
+)
 from hpcscientist.execution.backends.slurm.watching.queue import (
     AccountRow,
     QueueRow,
