@@ -276,18 +276,29 @@ def end_marked(campaign_id: str, trial_id: str | None = None, limit_s: float = 1
 
 
 def naming(folder: Path, below: bool = False) -> list[int]:
-    """Return the live processes that have a folder (or one below it) as an argument."""
+    """Return the live processes that have a folder (or one below it) as an argument.
+
+    Workers that were forked have no arguments of their own, so a process whose stdout is a file in
+    that folder counts, too.
+    """
     wanted, me = str(folder), os.getpid()
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            arguments = process.cmdline()
-            named = wanted in arguments or (
-                below and any(a.startswith(wanted + os.sep) for a in arguments)
+            named_by = [*process.cmdline(), _folder_of_stdout(process.pid)]
+            named = wanted in named_by or (
+                below and any(a.startswith(wanted + os.sep) for a in named_by)
             )
             if named and process.pid != me and is_alive(process.pid):
                 found.append(process.pid)
     return found
+
+
+def _folder_of_stdout(pid: int) -> str:
+    try:
+        return os.path.dirname(os.readlink(f"/proc/{pid}/fd/1"))  # noqa: PTH115, PTH120 (speed)
+    except OSError:  # no file system path, another user's process, or it has ended
+        return ""
 
 
 def _is_marked(process: psutil.Process, campaign_id: str, trial_id: str | None) -> bool:

@@ -3,22 +3,63 @@
 `python -m hpcscientist.worker TRIAL_FOLDER [RUN [JOB_FOLDER]]`. Without RUN it runs whichever run
 the folder's spec asks for. The worker ignores JOB_FOLDER: a later driver finds the worker by that
 argument.
+
+`python -m hpcscientist.worker --fork` runs no trial itself. It forks a worker for each request on
+its stdin, and ends with its stdin; see `WorkerForks` in `execution.backends.local`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import json
+import os
 import sys
 
 from hpcscientist.system.lean import without
 
 
 def main() -> None:
-    """Run the trial that the command line names."""
-    if not 2 <= len(sys.argv) <= 4:
+    """Run the trial that the command line names, or, in a fork, the request."""
+    words = sys.argv[1:]
+    if not 1 <= len(words) <= 3:
         sys.exit("hpcsci worker: python -m hpcscientist.worker TRIAL_FOLDER [RUN [JOB_FOLDER]]")
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415
-    run_trial(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    if words == ["--fork"]:
+        words = _forked()
+    run_trial(words[0], int(words[1]) if len(words) > 1 else None)
+
+
+def _forked() -> list[str]:
+    """Fork for each request, and answer with the process id; the answer 0 says that it can begin.
+
+    Return in each fork what it is to run: a worker in a session of its own, with the request's log
+    and its additions to the environment. Raises SystemExit at the end of stdin, and OSError.
+    """
+    gc.freeze()
+    os.write(1, b"0\n")
+    for line in sys.stdin.buffer:
+        _reap()  # not as soon as they end: the driver looks at the process that it was told
+        if pid := os.fork():
+            os.write(1, b"%d\n" % pid)
+            continue
+        os.setsid()
+        request = json.loads(line)
+        log = os.open(request["log"], os.O_WRONLY | os.O_APPEND)
+        for number, target in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
+            os.dup2(number, target)
+        os.environ.update(request["environment"])
+        words: list[str] = request["words"]
+        return words
+    _reap()
+    sys.exit()
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
 
 
 if __name__ == "__main__":

@@ -271,11 +271,65 @@ async def test_a_worker_has_the_gpus_of_its_own(
     assert worker.gpus == has
 
 
+async def parent_of_worker(bench: Bench, backend: Dispatcher, name: str) -> psutil.Process:
+    """Run a trial; return what its worker was a child of."""
+    spec = bench.trial("note('main'); await_file(TRIAL / 'go'); predict()", name)
+    paths = bench.run.trial(spec.trial_id)
+    call = asyncio.create_task(backend.run([spec], nothing, nothing))
+    async with asyncio.timeout(300):
+        while not (paths.out / "main").exists():  # noqa: ASYNC110 (another process's file)
+            await asyncio.sleep(0.02)
+    worker = presence.live_worker(paths)
+    assert worker is not None
+    assert worker.pid in processes.naming((bench.run.submission / f"{name}-1").absolute())
+    assert os.getsid(worker.pid) == worker.pid
+    parent = worker.parent()
+    assert parent is not None
+    (paths.root / "go").touch()
+    await call
+    assert paths.result.exists()
+    return parent
+
+
+async def test_workers_are_forks_of_one_process_that_ends_with_the_backend(bench: Bench) -> None:
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
+    first = await parent_of_worker(bench, backend, "one")
+    assert await parent_of_worker(bench, backend, "two") == first
+    assert first.parent() == psutil.Process()
+    await backend.close()
+    assert not first.is_running()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_process_that_forks_no_more_is_replaced(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
+    forks = await parent_of_worker(bench, backend, "one")
+    monkeypatch.setattr(local, "_ANSWER_S", 0.1)
+    forks.send_signal(number)
+    assert await parent_of_worker(bench, backend, "two") == psutil.Process()
+    assert not forks.is_running()
+    monkeypatch.undo()
+    again = await parent_of_worker(bench, backend, "three")
+    assert again not in (forks, psutil.Process())
+    await backend.close()
+
+
+async def test_where_no_process_can_fork_workers_start_by_themselves(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_FORK", "no-such-folder")
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
+    assert await parent_of_worker(bench, backend, "one") == psutil.Process()
+    await backend.close()
+
+
 async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(local, "Job", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     with pytest.raises(DiskFull, match="make room"):
         await backend.run([bench.trial("predict()")], nothing, nothing)

@@ -80,3 +80,19 @@ def test_naming_finds_by_folder(tmp_path: Path) -> None:
         assert processes.naming(tmp_path / "job", below=True) == []
         assert processes.kill_trees([child.pid]) == 1
     assert not processes.is_alive(child.pid)
+
+
+def test_naming_finds_by_the_file_that_stdout_is(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs" / "one"
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-c", "input()"]
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log) as child,
+    ):
+        assert processes.naming(folder) == [child.pid]
+        assert processes.naming(tmp_path / "jobs") == []
+        assert processes.naming(tmp_path / "jobs", below=True) == [child.pid]
+        (folder / "log").unlink()
+        assert processes.naming(folder) == [child.pid]
+        child.kill()

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import psutil
 
@@ -58,7 +61,102 @@ _OVERTIME_S = 10.0  # past the deadline; a running worker ends its candidate wit
 _HELD_S = 3.0  # how long a worker must be stopped or traced before it is ended
 _STANDING_STILL = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
-Job = subprocess.Popen[bytes]
+Job: TypeAlias = "subprocess.Popen[bytes] | psutil.Process"
+
+
+# To import what it needs takes a worker half a second of CPU time, more than a short trial itself.
+# So one process imports it once and forks each worker.
+
+_FORK = "--fork"  # see `worker.__main__`
+_READY_S = 60.0
+_ANSWER_S = 5.0  # a fork takes milliseconds
+_ENDS_S = 1.0
+_TRIES = 3
+
+
+class WorkerForks:
+    """A process that forks workers. It ends with the driver, and the workers go on.
+
+    Whatever fails here, `start` returns None: then the worker has to be started by itself.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._command = [sys.executable, "-P", "-m", module, _FORK]
+        self._server: subprocess.Popen[bytes] | None = None
+        self._end: Callable[[], object] = lambda: None
+        self._begins = asyncio.Lock()
+        self._tries = _TRIES
+
+    async def start(
+        self, words: Sequence[str], log: Path, environment: Mapping[str, str]
+    ) -> psutil.Process | None:
+        """Start a worker with these arguments; `environment` is added to the driver's."""
+        async with self._begins:
+            if self._server is None and self._tries:
+                self._tries -= 1
+                with contextlib.suppress(OSError, ValueError):
+                    await self._begin()
+        # No pause from here on: whoever cancels the caller can stop the worker.
+        try:
+            return psutil.Process(self._ask(words, log, environment))
+        except (OSError, ValueError, psutil.Error):
+            self.close()
+            processes.kill_trees(processes.naming(log.parent))  # it may have forked after all
+            return None
+
+    async def _begin(self) -> None:
+        self._server = subprocess.Popen(  # noqa: ASYNC220 (it returns at once)
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._end = weakref.finalize(self, _end, self._server)
+        until = time.monotonic() + _READY_S
+        try:
+            while not self._has_answered(0.0) and time.monotonic() < until:  # noqa: ASYNC110 (a pipe)
+                await asyncio.sleep(_POLL_S)
+            self._answer(0.0)
+        except BaseException:
+            self.close()
+            raise
+
+    def _ask(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
+        """Have a worker forked; return its process id. Raises OSError, ValueError."""
+        if self._server is None or self._server.stdin is None:
+            raise BrokenPipeError
+        request = {"words": words, "log": str(log), "environment": environment}
+        self._server.stdin.write(json.dumps(request).encode() + b"\n")
+        return self._answer(_ANSWER_S)
+
+    def _answer(self, wait_s: float) -> int:
+        """Return the next answer. Raises OSError, and ValueError if the process has ended."""
+        if self._server is None or self._server.stdout is None or not self._has_answered(wait_s):
+            raise TimeoutError
+        return int(self._server.stdout.readline())
+
+    def _has_answered(self, wait_s: float) -> bool:
+        if self._server is None or self._server.stdout is None:
+            return True
+        poll = select.poll()  # unlike `select` it takes file descriptors above 1023
+        poll.register(self._server.stdout, select.POLLIN)
+        return bool(poll.poll(wait_s * 1000))
+
+    def close(self) -> None:
+        """End the process; not the workers."""
+        self._server = None
+        self._end()
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    with server:  # closes the pipes, and waits
+        if server.stdin is not None:
+            server.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(_ENDS_S)
+        server.kill()
 
 
 class LocalBackend(ProcessBackend):
@@ -78,7 +176,13 @@ class LocalBackend(ProcessBackend):
         refuse_patterns(paths.root)
         super().__init__(slots)
         self._paths, self._module = paths, module
+        self._forks = WorkerForks(module)
         self._slots = Slots(slots, gpu_names(os.environ) if gpus is None else gpus, memory_mb())
+
+    async def close(self) -> None:
+        """Stop all runs; see `ports.Backend`."""
+        await super().close()
+        self._forks.close()
 
     async def sweep(self) -> None:
         """Stop all runs, and remove what killed drivers left of ended jobs."""
@@ -99,18 +203,10 @@ class LocalBackend(ProcessBackend):
         job: Job | None = None
         try:
             if adopted is None:
-                where = str(paths.root.absolute())
-                # -P: do not import what a candidate put into the driver's working directory.
-                command = [sys.executable, "-P", "-m", self._module, where, str(trial.run)]
+                words = [str(paths.root.absolute()), str(trial.run), str(folder)]
                 with _begun(folder) as log:
-                    job = Job(
-                        [*command, str(folder)],
-                        env=_environment(held),
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=subprocess.STDOUT,
-                        start_new_session=True,  # the terminal's Ctrl-C does not reach it
-                    )
+                    job = await self._forks.start(words, folder / _LOG, _gpus_of(held))
+                    job = job or self._started(words, log, held)
             self.began(trial)
             why = await self._waited(trial, paths, job)
             said = self._clear_up(trial, paths, folder)
@@ -122,6 +218,17 @@ class LocalBackend(ProcessBackend):
         finally:
             self._slots.give_back(held)
         return _ended(trial, paths, why, said)
+
+    def _started(self, words: Sequence[str], log: BinaryIO, held: SlotHeld) -> Job:
+        return subprocess.Popen(
+            # -P: do not import what a candidate put into the driver's working directory.
+            [sys.executable, "-P", "-m", self._module, *words],
+            env=os.environ | _gpus_of(held),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # the terminal's Ctrl-C does not reach it
+        )
 
     def _take_over(self, need: TrialNeeds, paths: TrialPaths) -> SlotHeld:
         """Take the slot and the GPUs of a worker that already runs."""
@@ -135,7 +242,7 @@ class LocalBackend(ProcessBackend):
         """
         begun = moving = last = time.monotonic()
         overtime = begun + trial.limits.deadline_s + _OVERTIME_S
-        while (job is not None and job.poll() is None) or presence.live_worker(paths, trial.run):
+        while (job is not None and _runs(job)) or presence.live_worker(paths, trial.run):
             now = time.monotonic()
             # If this process stood still, too, somebody suspended driver and worker together.
             both_stood = now - last > _HELD_S / 2
@@ -167,7 +274,7 @@ class LocalBackend(ProcessBackend):
         """End the worker and its process tree: ask first, kill after a while."""
 
         def alive() -> list[psutil.Process]:
-            if job is not None and job.poll() is None:
+            if job is not None and _runs(job):
                 return [psutil.Process(job.pid)]
             worker = presence.live_worker(paths, trial.run)
             return [] if worker is None else [worker]
@@ -211,11 +318,19 @@ def _begun(folder: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def _environment(held: SlotHeld) -> dict[str, str]:
+def _runs(job: Job) -> bool:
+    """Whether a worker's process runs."""
+    if isinstance(job, subprocess.Popen):
+        return job.poll() is None
+    return job.is_running() and processes.is_alive(job.pid)
+
+
+def _gpus_of(held: SlotHeld) -> dict[str, str]:
+    """Return the variables that show a worker its GPUs."""
     if not held.gpus:
-        return dict(os.environ)
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(held.gpus)}
-    return environment | gpus.order(environment)
+        return {}
+    shown = {"CUDA_VISIBLE_DEVICES": ",".join(held.gpus)}
+    return shown | gpus.order(os.environ | shown)
 
 
 def _ended(trial: TrialSpec, paths: TrialPaths, why: str, said: str) -> Ended:
