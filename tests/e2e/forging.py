@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,15 @@ def change(path: Path, old: str, new: str) -> None:
 
 def change_recorded(campaign: TinyCampaign, trial_id: str, value: float) -> None:
     """Have the journal say another value of a scored trial."""
-    before = campaign.paths.journal.read_text().splitlines()
+    before = _events(campaign)
     change_journal(campaign.paths, trial_id, _saying(value))
-    after = campaign.paths.journal.read_text().splitlines()
+    after = _events(campaign)
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
+
+
+def _events(campaign: TinyCampaign) -> list[Any]:
+    """The journal's lines without their signatures, each of which depends on all lines before."""
+    return [json.loads(line)["event"] for line in campaign.paths.journal.read_text().splitlines()]
 
 
 def forge(campaign: TinyCampaign, idea_id: str, value: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pytest
+from benchmarks.campaigns.tampering import reseal
 from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
 from forging import change, change_recorded, forge
 from reproducible import BROKEN, CERTAIN, CHANCE, UNCHANGED, copy, launch, row_of
@@ -127,12 +128,11 @@ def journal(campaign: TinyCampaign) -> None:
 
 
 def seed(campaign: TinyCampaign) -> None:
-    lines = campaign.paths.journal.read_text().splitlines(keepends=True)
-    wanted = f'"trial_id":"{CERTAIN}-a1-search-1"'
-    for place, line in enumerate(lines):
-        if wanted in line and '"trial_queued"' in line:
-            lines[place] = re.sub(r'"seed":\d+', '"seed":12345', line)
-    campaign.paths.journal.write_text("".join(lines))
+    lines = [json.loads(line) for line in campaign.paths.journal.read_text().splitlines()]
+    for event in (line["event"] for line in lines):
+        if event["type"] == "trial_queued" and event["trial_id"] == f"{CERTAIN}-a1-search-1":
+            event["seed"] = 12345
+    reseal(campaign.paths.journal, lines)
 
 
 def recipe(campaign: TinyCampaign) -> None:
@@ -189,9 +189,15 @@ def image(campaign: TinyCampaign) -> None:
     ],
 )
 def test_what_was_tampered_with_does_not_hold_and_nothing_is_run(
-    finished: TinyCampaign, tmp_path: Path, spoil: Spoil, told: str
+    finished: TinyCampaign,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Spoil,
+    told: str,
 ) -> None:
     campaign = copy(finished, tmp_path)
+    # With the campaign's key: without it a changed journal is refused as a whole.
+    monkeypatch.setenv(ROOT_VARIABLE, str(finished.folder / "sealed"))
     spoil(campaign)
     done = again(campaign, CERTAIN)
     assert done.returncode == 1, done.stdout + done.stderr

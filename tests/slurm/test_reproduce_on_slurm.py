@@ -142,9 +142,10 @@ def test_another_container_is_none_to_reproduce_it_in(measured: Measured) -> Non
 
 
 def test_changed_code_and_a_changed_value_are_told_and_nothing_is_submitted(
-    measured: Measured,
+    measured: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = measured.copy()
+    monkeypatch.setenv(ROOT_VARIABLE, str(measured.tiny.folder / "sealed"))
     change(campaign.tiny.paths.idea(CERTAIN).code(1) / "experiment.py", "0.02", "0.01")
     change_recorded(campaign.tiny, f"{CERTAIN}-a1-search-0", 1.0)
     campaign.cluster.own(campaign.tiny.folder)
