@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,3 +138,17 @@ def test_the_noise_band_is_that_of_four_means() -> None:
     assert data.noise_band(campaign) == pytest.approx(0.09937, abs=1e-5)
     one = Scores({("baseline", 1): {1: 0.9}}, 0)
     assert data.noise_band(replace(campaign, values=Overview(one, one, 0))) == 0.0
+
+
+def test_a_recipes_own_drawing_is_given_the_list_of_fonts(tmp_path: Path) -> None:
+    draw.draw(FOREST, 4.0)  # makes the list, where this user has none
+    draw.copy_font_list(tmp_path / "cache")
+    code = "import matplotlib.font_manager as m; print(m._get_fontconfig_fonts.cache_info().misses)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"MPLCONFIGDIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "0\n", "no font was looked for"

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hpcscientist.errors import UsageError
@@ -75,6 +77,17 @@ _TITLE: Final = 34  # characters
 def is_possible() -> bool:
     """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
+
+
+def copy_font_list(folder: Path) -> None:
+    """Copy this user's list of fonts into another cache of matplotlib, which takes seconds to make
+    it. Raises OSError.
+    """
+    import matplotlib  # noqa: PLC0415 (an extra, and slow)
+
+    folder.mkdir()
+    for known in Path(matplotlib.get_cachedir()).glob("fontlist-*.json"):
+        shutil.copyfile(known, folder / known.name)
 
 
 def draw(table: FigureTable, width_in: float) -> dict[str, bytes]:

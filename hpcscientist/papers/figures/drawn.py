@@ -24,6 +24,7 @@ from hpcscientist.results import export
 RECIPES: Final = "recipe-"  # prefix of the ids of a recipe's own figures
 _KINDS: Final = ("pdf", "svg", "png")
 _PLOT_S, _PLOT_MB, _PLOT_FILES = 120.0, 2048, 16
+_CACHE = ".cache"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 # Of each figure: the caption, in restricted text, and the alternative text.
@@ -101,6 +102,7 @@ def _recipes_own(campaign: FigureData, folder: Path, plot: Path, tell: Tell) -> 
     write_atomic(results, data, durable=False)
     with tempfile.TemporaryDirectory(prefix="hpcsci-plot-") as place:
         out = Path(place)
+        draw.copy_font_list(out / _CACHE)
         # The plot.py of an older recipe has no --format and draws pixels only.
         vectors = all(_plot(plot, results, out, ("--format", kind)) for kind in ("pdf", "svg"))
         if not vectors and not _plot(plot, results, out, ()):
@@ -128,7 +130,7 @@ def _plot(plot: Path, results: Path, out: Path, more: Sequence[str]) -> bool:
     bounds = Bounds(
         deadline_s=_PLOT_S, memory_mb=_PLOT_MB, output_mb=64, watched=(out,), apart=True
     )
-    surroundings = environment(out, 0) | {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(out / ".cache")}
+    surroundings = environment(out, 0) | {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(out / _CACHE)}
     place = RunPlace(out, surroundings)
     ended = supervise(command, place, bounds, threading.Event(), BoundedLog(io.BytesIO()))
     return ended.reason is Reason.EXITED and ended.exit_code == 0
