@@ -65,12 +65,12 @@ def pairs_needed(
     effect: float, deviation: float, level: float, minimum: float, most: int
 ) -> int | None:
     """Return the least number of pairs that finds `effect` with power 0.8; None: over `most`."""
-    if smallest_effect(deviation, most, level, minimum) > effect:
+    if power_of(effect, deviation, most, level, minimum) < POWER:
         return None
     low, high = 1, most  # more pairs find smaller effects
     while high - low > 1:
         middle = (low + high) // 2
-        found = smallest_effect(deviation, middle, level, minimum) <= effect
+        found = power_of(effect, deviation, middle, level, minimum) >= POWER
         low, high = (low, middle) if found else (middle, high)
     return high
 
