@@ -22,16 +22,16 @@ from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
     BatchFolder,
     InQueue,
+    accepting,
     at_once,
-    kept_open,
     need_of,
     need_of_limits,
     record_of,
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.handover import Handover
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
+from hpcscientist.execution.backends.slurm.running_tasks import RunningTasks
 from hpcscientist.execution.backends.slurm.submit import Sender
 from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
@@ -188,7 +188,7 @@ class SlurmBackend:
         )
         self._backoff = RoundBackoff(site.watch.round_min_s, site.watch.round_max_s)
         self._stops = Stops(self.slurm, self._ledger)
-        self._handover = Handover(self._ledger)
+        self._running = RunningTasks(self._ledger)
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
         self._stepped = asyncio.Event()  # set and replaced after each step
         self._tending: asyncio.Task[None] | None = None
@@ -200,7 +200,7 @@ class SlurmBackend:
     @property
     def gather_s(self) -> float:
         """Return how long to gather trials, in seconds; see `ports.Backend`."""
-        return self._handover.gather_s(self._site.watch.gather_s)
+        return self._running.gather_s(self._site.watch.gather_s)
 
     async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
         """Take over arrays from their records; look for those without a record by their names."""
@@ -218,7 +218,7 @@ class SlurmBackend:
         See `ports.Backend`. Raises SiteError for trials that no partition of the profile accepts.
         """
         site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
-        taken = self._handover.capacity(like, expect_s, self._most(site, like.limits))
+        taken = self._running.capacity(like, expect_s, self._most(site, like.limits))
         if taken is not None:
             return taken
         async with self._turn:
@@ -234,14 +234,14 @@ class SlurmBackend:
             slots = min(self._slots, self._learned.most)
             found = room(limits, site, queue, slots, like)
         if found.room:
-            return self._handover.beside(found, like.limits)
+            return self._running.room_for_array(found, like.limits)
         self._looked_for_room = loop_time()
         self._wake.set()
         return _paused(_LIMIT_PAUSE_S)
 
     async def submit(self, batch: Batch) -> Answer:
         """Submit an array, or add to running ones; see `ports`. Raises DiskFull, OSError."""
-        late = self._handover.give(batch)
+        late = self._running.assign(batch)
         if late is not None:
             for run in late:
                 self._tell(Ended(run, EndState.NOT_SUBMITTED, ended_at=time.time()))
@@ -252,7 +252,7 @@ class SlurmBackend:
         record = record_of(self._campaign_id, self._paths.trials.absolute(), batch, time.time())
         if self._site.slurm.stay_s and 2 * batch.expect_s <= self._site.slurm.pack_s:
             limits = self._limits.last(self._site_of(record))
-            record = kept_open(record, self._site, limits.max_minutes if limits else 0)
+            record = accepting(record, self._site, limits.max_minutes if limits else 0)
         live = live_batch(record, folder, None)
         live.expect_s = batch.expect_s
         self._ledger.add(live)  # before waiting for the lock, so that `cancel` finds its runs
@@ -413,7 +413,7 @@ class SlurmBackend:
         if (answered := self._rounds.heed_accounting()) is not None:
             self._heed(answered)
         self._progress.look()
-        self._handover.close_idle()
+        self._running.close_idle()
         self._ledger.drop()
         self._tell_waiting()
 

@@ -34,7 +34,7 @@ _SPARED_S = 90.0
 # Short trials are spread over at most this many array tasks before any is packed.
 SPREAD = 100
 
-# How long an idle array task waits for further trials: about as long as another takes to start.
+# How long an idle array task waits for further trials: about as long as a new one takes to start.
 # Its time limit has room for AHEAD trials that run to their deadlines.
 LINGER_S = 6.0
 AHEAD = 2
@@ -164,8 +164,8 @@ class ArrayRecord(Record):
     open_s: float = 0.0
     linger_s: float = 0.0
 
-    def takes(self, limits: Limits) -> bool:
-        """Return whether its tasks have requested what a trial with these limits needs."""
+    def fits(self, limits: Limits) -> bool:
+        """Return whether its tasks request exactly what a trial with these limits needs."""
         asked = self.cpus, self.gpus, self.gpu_type, self.memory_mb, self.each_s
         needed = limits.cpus, limits.gpus, limits.gpu_type, limits.memory_mb, _bound_s(limits)
         return asked == needed
@@ -306,7 +306,7 @@ def record_of(campaign_id: str, trials_folder: Path, batch: Batch, now: float) -
     )
 
 
-def kept_open(record: ArrayRecord, site: Site, max_minutes: int) -> ArrayRecord:
+def accepting(record: ArrayRecord, site: Site, max_minutes: int) -> ArrayRecord:
     """Return an array whose tasks accept further trials, with the time limit that this needs.
 
     The limit is at most `max_minutes`, and at most what the same partition accepts.

@@ -116,8 +116,8 @@ class BatchLedger:
             for position, run in enumerate(task.runs):
                 self._index[run] = (task, position)
 
-    def give(self, task: ArrayTask, runs: Sequence[RunId]) -> None:
-        """Note that a task was given further trials."""
+    def assign(self, task: ArrayTask, runs: Sequence[RunId]) -> None:
+        """Note that a running task was assigned further trials."""
         for position, run in enumerate(runs, len(task.runs)):
             self._index[run] = (task, position)
         task.runs += tuple(runs)
@@ -200,7 +200,7 @@ def adopt(ledger: BatchLedger, submission: Path) -> set[str]:
             for task in live.tasks:
                 if task.message:
                     for message in folder.inbox(task.number).close():
-                        ledger.give(task, message.runs)
+                        ledger.assign(task, message.runs)
                         given.add(message.batch_id)
                     task.message = 0
     return given

@@ -13,10 +13,10 @@ from hpcscientist.execution.backends.slurm.batches import (
     LINGER_S,
     BatchFolder,
     Message,
-    kept_open,
+    accepting,
     record_of,
 )
-from hpcscientist.execution.backends.slurm.handover import Handover
+from hpcscientist.execution.backends.slurm.running_tasks import RunningTasks
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
     BatchLedger,
@@ -41,7 +41,7 @@ class World:
         first = Bench(root).prepare().trial("predict()", "t0")
         self.specs = [first.model_copy(update={"trial_id": f"t{n}"}) for n in range(20)]
         self.ledger = BatchLedger()
-        self.handover = Handover(self.ledger)
+        self.running = RunningTasks(self.ledger)
         self.submission = root / "submission"
         self.live = self.array(self.specs[0], self.specs[1])
         for task in self.live.tasks:
@@ -50,7 +50,7 @@ class World:
 
     def array(self, *specs: TrialSpec) -> LiveBatch:
         batch = make_batch([[spec] for spec in specs], expect_s=1.0)
-        record = kept_open(record_of("c", self.submission, batch, 0.0), SITE, HOURS)
+        record = accepting(record_of("c", self.submission, batch, 0.0), SITE, HOURS)
         folder = BatchFolder(self.submission / record.batch_id)
         folder.write(record)
         live = live_batch(record, folder, "7")
@@ -58,12 +58,12 @@ class World:
         return live
 
     def room(self, expect_s: float = 1.0, most: int = 99, number: int = 9) -> Capacity | None:
-        return self.handover.capacity(self.specs[number], expect_s, most)
+        return self.running.capacity(self.specs[number], expect_s, most)
 
     def give(self, *numbers: int, avoid: tuple[str, ...] = ()) -> object:
         """Give trials, each as an element of its own; return the names of those that are late."""
         elements = [[self.specs[number]] for number in numbers]
-        left = self.handover.give(make_batch(elements, avoid, expect_s=1.0))
+        left = self.running.assign(make_batch(elements, avoid, expect_s=1.0))
         return left if left is None else [run.trial_id for run in left]
 
     def names(self) -> list[list[str]]:
@@ -155,12 +155,12 @@ async def test_where_as_many_are_as_can_run_trials_wait_for_the_first_that_is_fr
 
 async def test_a_new_array_has_the_places_that_are_left(world: World) -> None:
     limits, plain = world.specs[9].limits, Capacity(50, 50, at_once=8, each=9, pack_s=60.0)
-    found = world.handover.beside(plain, limits)
+    found = world.running.room_for_array(plain, limits)
     assert (found.room, found.at_once, found.each) == (6, 6, 9)
     assert 0 < found.pack_s < plain.pack_s
     for task in world.live.tasks:
         task.message = 0
-    assert world.handover.beside(plain, limits) == plain
+    assert world.running.room_for_array(plain, limits) == plain
 
 
 async def test_what_comes_too_late_is_told(world: World) -> None:
@@ -179,22 +179,22 @@ async def test_a_task_on_a_node_that_failed_is_given_nothing_more(world: World) 
 async def test_an_idle_task_is_let_go_where_others_wait_for_its_place(world: World) -> None:
     idle, busy = world.live.tasks
     busy.over.clear()
-    world.handover.close_idle()
+    world.running.close_idle()
     assert idle.idle_since is not None
     idle.idle_since -= 1.5
-    world.handover.close_idle()
+    world.running.close_idle()
     assert idle.message == 1
     world.array(world.specs[2])
-    world.handover.close_idle()
+    world.running.close_idle()
     assert [task.message for task in (idle, busy)] == [0, 1]
     assert world.live.folder.inbox(0).read(1) == Message()
 
 
 async def test_trials_are_gathered_as_long_as_none_could_begin(world: World) -> None:
-    assert world.handover.gather_s(1.0) == 1.0  # nobody knows how long they take
+    assert world.running.gather_s(1.0) == 1.0  # nobody knows how long they take
     world.live.expect_s = 1.0
-    assert world.handover.gather_s(1.0) < 0.1
-    assert world.handover.gather_s(0.0) == 0.0
+    assert world.running.gather_s(1.0) < 0.1
+    assert world.running.gather_s(0.0) == 0.0
 
 
 async def test_the_next_driver_follows_what_was_given(world: World) -> None:
@@ -220,6 +220,6 @@ async def test_the_time_limit_grows_as_far_as_the_same_place_takes_it(
 ) -> None:
     batch = make_batch([[world.specs[0]]], expect_s=1.0)
     record = record_of("c", world.submission, batch, 0.0)
-    kept = kept_open(record, SITE.model_copy(update={"partitions": partitions}), most)
+    kept = accepting(record, SITE.model_copy(update={"partitions": partitions}), most)
     assert kept.open_s == STAY_S
     assert (kept.minutes > record.minutes) is longer

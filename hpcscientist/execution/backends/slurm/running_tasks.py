@@ -1,4 +1,4 @@
-"""Gives short trials to array tasks that run, where they begin sooner than in a new array."""
+"""Assigns short trials to running array tasks, where they begin sooner than in a new array."""
 
 from __future__ import annotations
 
@@ -15,67 +15,67 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.trial import Batch, Capacity, Limits, RunId, TrialSpec, run_of
 
-# About what it takes to start an array task: a trial is worth waiting so long for a running one.
+# To start an array task takes about as long: a trial waits no longer for a running one.
 _SOON_S = 3.0
-# An idle task is not kept where others wait in the queue: it may hold the place they wait for. In
-# this time who waits for its last trial has asked for the next.
+# Whoever waited for a task's last trial asks for the next one within this time. After it an idle
+# task ends if others wait in the queue: it may hold the place that they wait for.
 _IDLE_S = 1.0
-_SLACK_S = 2.0  # what an idle task may be ahead of what is seen of it
+_SLACK_S = 2.0  # an idle task may be idle for longer than its files show
 _QUICK_S = 0.02
 
 
-class Handover:
-    """Knows which array tasks take further trials, and writes them into their inboxes."""
+class RunningTasks:
+    """The running array tasks that accept further trials."""
 
     def __init__(self, ledger: BatchLedger) -> None:
         self._ledger = ledger
 
     def gather_s(self, usual_s: float) -> float:
-        """Return how long trials are gathered: hardly where a running task can begin them."""
+        """Return how long to gather trials: hardly at all if a running task can begin them."""
         some = any(_soon(task, live.expect_s) for live, task in self._open())
         return min(usual_s, _QUICK_S) if some else usual_s
 
     def capacity(self, like: TrialSpec, expect_s: float, most: int) -> Capacity | None:
-        """Return what running tasks take now, of trials like this one; None: ask for a new array.
+        """Return how many trials like this one running tasks accept; None: a new array is needed.
 
-        Where `most` tasks are there, a further one would only wait: trials wait here, for whichever
-        task is free first.
+        If `most` tasks exist, a further one would only wait in the queue. So trials wait here, for
+        the first task that becomes free.
         """
-        if takers := self._takers(like.limits, expect_s):
-            room, each = len(takers), min(_fit(live, task) for live, task in takers)
+        if accepting := self._accepting(like.limits, expect_s):
+            room, each = len(accepting), min(_fit(live, task) for live, task in accepting)
             return Capacity(room=room, batch_max=room, at_once=room, each=each, pack_s=_SOON_S)
         if 0 < most <= self._count(like.limits):
             return Capacity(room=0, batch_max=0, at_once=0, pause_s=_SOON_S)
         return None
 
-    def beside(self, found: Capacity, limits: Limits) -> Capacity:
-        """Return what a new array may hold beside tasks that take such trials, if there are any."""
+    def room_for_array(self, found: Capacity, limits: Limits) -> Capacity:
+        """Return how many trials a new array may hold beside the running tasks."""
         there = self._count(limits)
         more = max(1, found.at_once - there)
         if not there:
             return found
         return replace(found, room=min(found.room, more), at_once=more, pack_s=_SOON_S)
 
-    def give(self, batch: Batch) -> list[RunId] | None:
-        """Give a batch to running tasks; return the runs that came too late for that.
+    def assign(self, batch: Batch) -> list[RunId] | None:
+        """Assign a batch to running tasks; return the runs whose tasks ended meanwhile.
 
-        None where it is for a new array.
+        Return None if too few tasks accept trials: the batch needs a new array.
         """
         for live, task in self._open():
             if task.node in batch.avoid:
                 _close(live, task)
-        takers = self._takers(batch.elements[0][0].limits, batch.expect_s)
-        if len(takers) < len(batch.elements):
+        accepting = self._accepting(batch.elements[0][0].limits, batch.expect_s)
+        if len(accepting) < len(batch.elements):
             return None
         left: list[RunId] = []
         for element in batch.elements:
             runs = tuple(map(run_of, element))
-            if not self._give(takers, Message(batch_id=batch.batch_id, runs=runs)):
+            if not self._write(accepting, Message(batch_id=batch.batch_id, runs=runs)):
                 left += runs
         return left
 
     def close_idle(self) -> None:
-        """Close the inboxes of tasks that have nothing to do, where others wait in the queue."""
+        """Close the inboxes of idle tasks if others wait in the queue, perhaps for their places."""
         now, idle = loop_time(), []
         for live, task in self._ledger.tasks():
             if not task.message or not task.started or _todo(task):
@@ -87,17 +87,17 @@ class Handover:
             for live, task in idle:
                 _close(live, task)
 
-    def _give(self, takers: list[tuple[LiveBatch, ArrayTask]], message: Message) -> bool:
-        while takers:
-            live, task = takers.pop(0)
+    def _write(self, accepting: list[tuple[LiveBatch, ArrayTask]], message: Message) -> bool:
+        while accepting:
+            live, task = accepting.pop(0)
             if live.folder.inbox(task.number).write(task.message, message):
-                self._ledger.give(task, message.runs)
+                self._ledger.assign(task, message.runs)
                 return True
-            task.message = 0  # it has closed its inbox
+            task.message = 0  # the task has closed its inbox
         return False
 
-    def _takers(self, limits: Limits, expect_s: float) -> list[tuple[LiveBatch, ArrayTask]]:
-        """Return the tasks that would begin such a trial soon, the soonest first."""
+    def _accepting(self, limits: Limits, expect_s: float) -> list[tuple[LiveBatch, ArrayTask]]:
+        """Return the tasks that would begin such a trial soon; first those with least to do."""
         found = []
         for live, task in self._open(limits):
             live.expect_s = expect_s
@@ -106,16 +106,16 @@ class Handover:
         return sorted(found, key=lambda one: _todo(one[1]))
 
     def _count(self, limits: Limits) -> int:
-        """Return how many tasks take such trials, or will; 0 where none does yet."""
+        """Return how many tasks accept such trials, or will once they run; 0 if none does yet."""
         there = len(list(self._open(limits)))
-        like = (live for live in self._ledger.batches if live.batch.takes(limits))
+        like = (live for live in self._ledger.batches if live.batch.fits(limits))
         return there and there + sum(_waits(task) for live in like for task in live.tasks)
 
     def _open(self, limits: Limits | None = None) -> Iterator[tuple[LiveBatch, ArrayTask]]:
-        """Yield the running tasks that take further trials, those of such limits."""
+        """Yield the running tasks that accept further trials, only those with these limits."""
         now = loop_time()
         for live, task in self._ledger.tasks():
-            if limits is not None and not live.batch.takes(limits):
+            if limits is not None and not live.batch.fits(limits):
                 continue
             if not task.message or not task.started or task.cause is not None or task.stopping:
                 continue
@@ -139,18 +139,18 @@ def _todo(task: ArrayTask) -> int:
 
 
 def _soon(task: ArrayTask, expect_s: float) -> bool:
-    """Whether a trial that is given to a task now would begin soon."""
+    """Return whether a trial that is assigned now would begin soon."""
     return _todo(task) * expect_s < _SOON_S
 
 
 def _fit(live: LiveBatch, task: ArrayTask) -> int:
-    """Return how many more trials have time in a task, if all run to their deadlines."""
+    """Return how many more trials a task has time for, if all run to their deadlines."""
     record = live.batch
     left_s = record.minutes * 60 - START_S - (loop_time() - task.started_at)
     return int(left_s / record.each_s) - _todo(task)
 
 
 def _close(live: LiveBatch, task: ArrayTask) -> None:
-    """Give a task no further trials, and tell it so."""
+    """Assign a task no further trials, and tell it so."""
     live.folder.inbox(task.number).write(task.message, Message())
     task.message = 0
