@@ -132,7 +132,8 @@ class Attacked:
             if isinstance(line.event, TrialStarted):
                 begun[line.event.trial_id] = line.t
             elif isinstance(line.event, TrialEnded) and line.event.idea_id == "idea-0002":
-                longest = max(longest, line.t - begun[line.event.report.trial_id])
+                # A driver that was killed at once did not record the start.
+                longest = max(longest, line.t - begun.get(line.event.report.trial_id, line.t))
         return longest
 
 
