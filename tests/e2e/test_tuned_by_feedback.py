@@ -148,7 +148,7 @@ def test_what_it_gained_is_not_confirmed_and_the_table_says_how(tuned: Tuned) ->
     assert row["confirmed"] is False
     assert abs(row["test_delta"]) < row["delta"] / 2
     assert row["reason"].startswith("not confirmed: ")
-    told = hpcsci("results", "run", cwd=campaign.folder)
+    told = hpcsci("results", "run", "--verbose", cwd=campaign.folder)
     assert "0 of 1 improvements on the test split with fresh seeds; idea-0001 not confirmed" in (
         told.stderr
     )
