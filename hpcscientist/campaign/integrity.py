@@ -24,7 +24,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.execution import folders
+from hpcscientist.execution import folders, presence
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.handed import read_regular, resolved
 from hpcscientist.files.hashing import OwnCode, change_mark, hash_bytes, hash_texts, tree_files
@@ -247,8 +247,7 @@ class FileIntegrity:
         names = tuple(changed)
         if not names:
             return
-        running = {self.state.trials[trial].idea_id for trial in self.state.running}
-        suspects = (running | self._ran) - {BASELINE_ID} if self.exposed else set()
+        suspects = (self._running() | self._ran) - {BASELINE_ID} if self.exposed else set()
         self.journal.record(
             TamperingFound(
                 number=len(self.state.tampering) + 1,
@@ -256,6 +255,18 @@ class FileIntegrity:
                 suspects=tuple(sorted(suspects)),
             )
         )
+
+    def _running(self) -> set[str]:
+        """Return the ideas with a trial that runs, also if its start is not in the journal yet."""
+        return {
+            trial.idea_id
+            for trial in self.state.trials.values()
+            if trial.trial_id in self.state.running
+            or (
+                not trial.has_ended
+                and presence.began(self.paths.trial(trial.trial_id), trial.run) is not None
+            )
+        }
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.paths.root).as_posix()

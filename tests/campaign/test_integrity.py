@@ -15,17 +15,19 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.integrity import make_way
+from hpcscientist.campaign.integrity import FileIntegrity, make_way
 from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.execution import presence
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import frozen, journal
+from hpcscientist.history.journal import Journal
 from hpcscientist.history.status import tampering_notice
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.records.events import Event, TamperingFound, TrialEnded
+from hpcscientist.records.events import Event, TamperingFound, TrialEnded, TrialQueued
 from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import (
@@ -155,6 +157,30 @@ async def test_what_a_trial_changes_is_restored_and_its_idea_named(
     assert frozen.read(bench.paths) == bench.config
     assert f"{EVIL} (" in tampering_notice(bench.state.tampering)
     assert not found(undisturbed)
+
+
+@pytest.mark.parametrize(("begun", "suspects"), [(True, (EVIL,)), (False, ())])
+async def test_who_began_is_suspected_though_the_journal_does_not_say_so_yet(
+    begun: bool, suspects: tuple[str, ...], tmp_path: Path
+) -> None:
+    bench = a_bench(tmp_path)
+    await bench.drive(value, ScriptedProposer(*WORDS))
+    opened = Journal(bench.paths.journal, bench.state.apply)
+    integrity = FileIntegrity.of(bench.paths, opened, bench.state, bench.config)
+    integrity.begin()
+    queued = next(
+        event
+        for event in journal.read(bench.paths.journal)
+        if isinstance(event, TrialQueued) and event.idea_id == EVIL
+    )
+    bench.state.apply(queued.model_copy(update={"trial_id": "next", "run": 1}))
+    if begun:
+        bench.paths.trial("next").root.mkdir()
+        presence.announce(bench.paths.trial("next"), 1)
+    rewrite_code(bench.paths)
+    integrity.look()
+    opened.close()
+    assert [event.suspects for event in found(bench)] == [suspects]
 
 
 async def test_what_is_put_in_the_place_of_an_idea_to_come_counts_for_nothing(
