@@ -4,8 +4,8 @@
 the folder's spec asks for. The worker ignores JOB_FOLDER: a later driver finds the worker by that
 argument.
 
-`python -m hpcscientist.worker --fork` runs no trial itself. It forks a worker for each request on
-its stdin, and ends with its stdin; see `WorkerForks` in `execution.backends.local`.
+`python -m hpcscientist.worker --fork` runs no trial itself. It forks a worker for each request that
+comes by the socket that is its stdin; see `WorkerForks` in `execution.backends.local`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ def _forked() -> list[str]:
     """Fork for each request, and answer with the process id; the answer 0 says that it can begin.
 
     Return in each fork what it is to run: a worker in a session of its own, with the request's log
-    and its additions to the environment. Raises SystemExit at the end of stdin, and OSError.
+    and its additions to the environment. Raises SystemExit once the driver has
+    closed the socket, and OSError.
     """
     gc.freeze()
-    os.write(1, b"0\n")
+    os.write(0, b"0")
     for line in sys.stdin.buffer:
         _reap()  # not as soon as they end: the driver looks at the process that it was told
         if pid := os.fork():
-            os.write(1, b"%d\n" % pid)
+            os.write(0, b"%d" % pid)
             continue
         os.setsid()
         request = json.loads(line)

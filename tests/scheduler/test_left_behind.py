@@ -95,3 +95,4 @@ async def test_a_driver_leaves_at_once_as_its_backend_wakes_up(steps: int, tmp_p
         await asyncio.sleep(0)
     async with asyncio.timeout(20):
         await backend.close()
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "slurm"] == []

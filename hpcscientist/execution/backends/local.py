@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import json
 import os
-import select
+import socket
 import subprocess
 import sys
 import time
@@ -82,7 +82,7 @@ class WorkerForks:
 
     def __init__(self, module: str) -> None:
         self._command = [sys.executable, "-P", "-m", module, _FORK]
-        self._server: subprocess.Popen[bytes] | None = None
+        self._server: socket.socket | None = None
         self._end: Callable[[], object] = lambda: None
         self._begins = asyncio.Lock()
         self._tries = _TRIES
@@ -94,55 +94,43 @@ class WorkerForks:
         async with self._begins:
             if self._server is None and self._tries:
                 self._tries -= 1
-                with contextlib.suppress(OSError, ValueError):
+                with contextlib.suppress(OSError):
                     await self._begin()
-        # No pause from here on: whoever cancels the caller can stop the worker.
+        if self._server is None:
+            return None
+        request = {"words": words, "log": str(log), "environment": environment}
+        # No await from here on: whoever cancels the caller can then stop the worker.
         try:
-            return psutil.Process(self._ask(words, log, environment))
+            self._server.settimeout(_ANSWER_S)
+            self._server.sendall(json.dumps(request).encode() + b"\n")
+            return psutil.Process(int(self._server.recv(64)))
         except (OSError, ValueError, psutil.Error):
             self.close()
             processes.kill_trees(processes.naming(log.parent))  # it may have forked after all
             return None
 
     async def _begin(self) -> None:
-        self._server = subprocess.Popen(  # noqa: ASYNC220 (it returns at once)
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
-        )
-        self._end = weakref.finalize(self, _end, self._server)
-        until = time.monotonic() + _READY_S
+        """Start the process, and wait until it can fork. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        with theirs, contextlib.ExitStack() as undo:
+            undo.callback(ours.close)
+            process = subprocess.Popen(  # noqa: ASYNC220 (it returns at once)
+                self._command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            undo.pop_all()
+        self._end = weakref.finalize(self, _end, process, ours)
+        ours.setblocking(False)
         try:
-            while not self._has_answered(0.0) and time.monotonic() < until:  # noqa: ASYNC110 (a pipe)
-                await asyncio.sleep(_POLL_S)
-            self._answer(0.0)
-        except BaseException:
-            self.close()
-            raise
-
-    def _ask(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
-        """Have a worker forked; return its process id. Raises OSError, ValueError."""
-        if self._server is None or self._server.stdin is None:
-            raise BrokenPipeError
-        request = {"words": words, "log": str(log), "environment": environment}
-        self._server.stdin.write(json.dumps(request).encode() + b"\n")
-        return self._answer(_ANSWER_S)
-
-    def _answer(self, wait_s: float) -> int:
-        """Return the next answer. Raises OSError, and ValueError if the process has ended."""
-        if self._server is None or self._server.stdout is None or not self._has_answered(wait_s):
-            raise TimeoutError
-        return int(self._server.stdout.readline())
-
-    def _has_answered(self, wait_s: float) -> bool:
-        if self._server is None or self._server.stdout is None:
-            return True
-        poll = select.poll()  # unlike `select` it takes file descriptors above 1023
-        poll.register(self._server.stdout, select.POLLIN)
-        return bool(poll.poll(wait_s * 1000))
+            async with asyncio.timeout(_READY_S):
+                if await asyncio.get_running_loop().sock_recv(ours, 64):
+                    self._server = ours
+        finally:
+            if self._server is None:
+                self.close()
 
     def close(self) -> None:
         """End the process; not the workers."""
@@ -150,13 +138,12 @@ class WorkerForks:
         self._end()
 
 
-def _end(server: subprocess.Popen[bytes]) -> None:
-    with server:  # closes the pipes, and waits
-        if server.stdin is not None:
-            server.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(_ENDS_S)
-        server.kill()
+def _end(process: subprocess.Popen[bytes], ours: socket.socket) -> None:
+    ours.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDS_S)
+    process.kill()
+    process.wait()
 
 
 class LocalBackend(ProcessBackend):

@@ -274,6 +274,20 @@ async def test_a_run_that_is_given_up_while_it_is_submitted_does_not_go_on(
     assert of(changes, spec)[-1] == "cancelled"
 
 
+async def second_is_lost(bench: Bench, backend: Backend, *specs: TrialSpec) -> None:
+    """Kill the worker at the second of three trials of an element; what is told is right."""
+    one, two, three = specs
+    await until((bench.run.trial(two.trial_id).out / "main").exists)
+    await kill_workers(bench)
+    changes = await told(backend, run_of(one), run_of(two), run_of(three))
+    await backend.sweep()
+    await backend.close()
+    assert of(changes, one) == ["started", "ended"]
+    assert of(changes, two)[0] == "started"
+    assert end_of(changes, two).state in (EndState.FAILED, EndState.LOST)
+    assert of(changes, three) == ["not_run"]
+
+
 async def test_who_shares_an_element_with_one_that_is_lost_has_not_run(
     bench: Bench, opened: Open
 ) -> None:
@@ -288,15 +302,7 @@ async def test_who_shares_an_element_with_one_that_is_lost_has_not_run(
         assert (await backend.capacity(one)).each == 1
         return
     assert await backend.submit(make_batch([[one, two, three]])) == Accepted()
-    await until((bench.run.trial("two").out / "main").exists)
-    await kill_workers(bench)
-    changes = await told(backend, run_of(one), run_of(two), run_of(three))
-    await backend.sweep()
-    await backend.close()
-    assert of(changes, one) == ["started", "ended"]
-    assert of(changes, two)[0] == "started"
-    assert end_of(changes, two).state in (EndState.FAILED, EndState.LOST)
-    assert of(changes, three) == ["not_run"]
+    await second_is_lost(bench, backend, one, two, three)
 
 
 async def give(backend: Backend, *specs: TrialSpec) -> list[Batch]:
@@ -334,15 +340,7 @@ async def test_what_is_given_to_an_element_that_is_lost_has_not_run(
     await give(backend, two, three)
     assert arrays(bench) == 1
     (bench.run.root / "go").touch()
-    await until((bench.run.trial("two").out / "main").exists)
-    await kill_workers(bench)
-    changes = await told(backend, run_of(one), run_of(two), run_of(three))
-    await backend.sweep()
-    await backend.close()
-    assert of(changes, one) == ["started", "ended"]
-    assert of(changes, two)[0] == "started"
-    assert end_of(changes, two).state in (EndState.FAILED, EndState.LOST)
-    assert of(changes, three) == ["not_run"]
+    await second_is_lost(bench, backend, one, two, three)
     assert nothing_is_kept(bench)
 
 
