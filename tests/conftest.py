@@ -104,6 +104,14 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """Let no test wait for the disk: a test's files need not outlive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:

@@ -49,15 +49,11 @@ def _value(spec: TrialSpec) -> Outcome:
 
 @contextlib.contextmanager
 def scripted() -> Iterator[None]:
-    """Trials end at once: what they do is of no interest here, and hundreds would take hours.
-
-    Nothing waits for the disk: no power is lost here.
-    """
+    """Trials end at once: what they do is of no interest here, and hundreds would take hours."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             wiring, "_backend", lambda config, recipe, s, plane: ScriptedTrials(s.paths, _value)
         )
-        patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setenv("SSL_CERT_FILE", os.devnull)  # to read a system's takes a tenth of a second
         yield
 
