@@ -187,6 +187,11 @@ _GPU_MEMORY = re.compile(
 )
 
 
+# What Python, OpenMP and others say if the kernel refuses a process or a thread. A candidate that
+# starts many at once reads it before its watcher has counted them.
+_NO_PROCESS = re.compile(r"can't start new thread|Resource temporarily unavailable")
+
+
 def _by_exit(spec: TrialSpec, ended: CommandEnd, said: str) -> IdeaFailed | None:
     if ended.signal is not None:
         detail = f"killed by signal {ended.signal}: {said or 'nothing printed'}"
@@ -195,6 +200,8 @@ def _by_exit(spec: TrialSpec, ended: CommandEnd, said: str) -> IdeaFailed | None
         return None
     if spec.limits.gpus and _GPU_MEMORY.search(said):
         return idea_failed(IdeaFailure.OUT_OF_MEMORY, f"a GPU ran out of memory: {said}")
+    if _NO_PROCESS.search(said):
+        said = f"{said} ({spec.limits.processes} processes and threads are allowed)"
     return idea_failed(
         IdeaFailure.ERROR, said or f"exit code {ended.exit_code}, with nothing printed"
     )

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from hostile_kit import Hostile, kept
 
+# Said by the watcher, or by the kernel first; see `_NO_PROCESS` in `execution.trial_outcome`.
+_TOO_MANY = "256 processes and threads"
+
 PROCESSES = (
     Hostile(
         "forks-without-end",
         "while True: unnoticed(os.fork)",
         "error",
-        "more than the 256 processes and threads",
+        _TOO_MANY,
         {"processes": 256},
     ),
     Hostile(
         "forks-sessions-without-end",
         "while True:\n    if unnoticed(os.fork) == 0: os.setsid()",
         "error",
-        "more than the 256 processes and threads",
+        _TOO_MANY,
         {"processes": 256},
     ),
     Hostile(
@@ -24,7 +27,7 @@ PROCESSES = (
         # Thread.start would wait for one that could not begin.
         "import _thread\nwhile True: _thread.start_new_thread(time.sleep, (600,))",
         "error",
-        "more than the 256 processes and threads",
+        _TOO_MANY,
         {"processes": 256},
     ),
     Hostile(

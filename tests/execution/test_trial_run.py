@@ -206,6 +206,24 @@ def test_a_gpu_without_memory_is_told_as_such(bench: Bench, said: str) -> None:
     assert other is not None and failure(other)[0] == "error"
 
 
+@pytest.mark.parametrize(
+    ("said", "is_named"),
+    [
+        ("RuntimeError: can't start new thread", True),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable", True),
+        ("sh: 1: Cannot fork: Resource temporarily unavailable", True),
+        ("RuntimeError: no thread of thought", False),
+    ],
+)
+def test_who_gets_no_thread_is_told_how_many_it_may_have(
+    bench: Bench, said: str, is_named: bool
+) -> None:
+    outcome = classify_failure(bench.trial("predict()", processes=77), ended(exit_code=1), said)
+    assert outcome is not None
+    kind, detail = failure(outcome)
+    assert (kind, said in detail, "77" in detail) == ("error", True, is_named)
+
+
 def test_a_kill_for_the_job_s_own_memory_is_the_idea_s_fault(bench: Bench) -> None:
     # As the kernel does where Slurm limits a job's memory by control groups, and counts it.
     how = ended(exit_code=None, signal=9, peak_mb=100.0, starved=True)
