@@ -398,8 +398,9 @@ class World(ABC):
     def silence(self, asked: Asked, answer: Answer) -> Answer:
         """For `twist`: the command never ends; the driver may be killed now (`struck`)."""
         assert self._loop is not None and self.struck is not None
+        over = self.over  # this driver's: once it is struck, the next one's may take its place
         self._loop.call_soon_threadsafe(self.struck.set)
-        self.over.wait(300)
+        over.wait(300)
         return Answer(1, "", f"{asked.program}: error: Unable to contact slurm controller\n")
 
     def _answer(self, asked: Asked) -> Answer:
