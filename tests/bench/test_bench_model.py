@@ -141,6 +141,14 @@ def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_a_model_that_cannot_be_is_refused_before_any_campaign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "model", "--model", "nonsense", "--dir", str(tmp_path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.e2e
 def test_a_recorded_model_beside_the_control_arm(tmp_path: Path) -> None:
     TinyCampaign.prepare(tmp_path)

@@ -286,10 +286,10 @@ def _pair(settings: Settings, options: ModelOptions, tell: Tell) -> Pair:
     def run(name: str, own: Settings) -> CampaignCounts:
         return read(campaigns.run(f"{name}-{settings.seed}", own, options.folder, tell))
 
+    model = run("model", settings)  # first: whatever a launch refuses is said at once
     control = None
     if options.control:
         control = run(CONTROL, settings.model_copy(update={"model": CONTROL, "control": 0.0}))
-    model = run("model", settings)
     ablations = {}
     for part in options.ablate:
         own, has_part = ablated(settings, part)
