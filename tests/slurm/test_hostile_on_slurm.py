@@ -32,7 +32,7 @@ from hpcscientist.results.store import read_result
 pytestmark = [pytest.mark.slurm, pytest.mark.apptainer]
 
 GOOD_ONES = ("good-a", "good-b")
-BOMBS = ("forks-without-end", "forks-sessions-without-end", "starts-threads-without-end")
+BOMBS = ("forks-without-end", "starts-threads-without-end")
 # What no trial may change.
 GUARDED = ("private", "data", "recipe", "code")
 
