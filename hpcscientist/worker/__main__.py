@@ -35,8 +35,8 @@ def _forked() -> list[str]:
     """Fork for each request, and answer with the process id; the answer 0 says that it can begin.
 
     Return in each fork what it is to run: a worker in a session of its own, with the request's log
-    and its additions to the environment. Raises SystemExit once the driver has
-    closed the socket, and OSError.
+    and its additions to the environment. Raises SystemExit once the driver has closed the socket,
+    and OSError.
     """
     gc.freeze()
     os.write(0, b"0")
