@@ -289,6 +289,9 @@ def decide(
         return NextActions((), None)
     pattern = state.losses.pattern()
     if pattern:
+        # As long as it has never scored anything, the scorer is at fault, and not the machine.
+        if state.losses.are_scorers() and not reference.has_run(state, rules):
+            return NextActions((reference.scorer_fails(f"on {pattern}"),), None)
         return NextActions((Stop("machine", f"{pattern}; fix that and run `hpcsci resume`"),), None)
     wanted = Agenda(state, rules, now, AgendaCache() if memory is None else memory)
     has_run = reference.want(wanted)

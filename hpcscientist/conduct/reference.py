@@ -105,11 +105,7 @@ def _failed(report: TrialReport) -> Stop | None:
         return None
     said = f"{outcome.failure.value}): {outcome.detail}"
     if outcome.failure is MachineFailure.SCORER:
-        return Stop(
-            "baseline",
-            f"the recipe's scorer fails at baseline: {outcome.detail}; fix it and try "
-            "`hpcsci recipe check --run` on the recipe",
-        )
+        return scorer_fails(f"at baseline: {outcome.detail}")
     if isinstance(outcome, MachineFailed):
         return Stop(
             "machine",
@@ -119,6 +115,15 @@ def _failed(report: TrialReport) -> Stop | None:
         "baseline",
         f"the reference code fails at baseline ({said}; {fix_of(outcome)} and try "
         "`hpcsci recipe check --run` on the recipe",
+    )
+
+
+def scorer_fails(where: str) -> Stop:
+    """Return the stop for a scorer that fails before the baseline was ever scored."""
+    return Stop(
+        "baseline",
+        f"the recipe's scorer fails {where}; fix it and try `hpcsci recipe check --run` on the "
+        "recipe",
     )
 
 

@@ -40,12 +40,12 @@ class Losses:
     _open: dict[str, dict[str, _Loss]] = field(default_factory=dict)  # by host and idea
     _row: Counter[str] = field(default_factory=Counter)  # failed runs by idea, since the last good
     _hosts: Counter[str] = field(default_factory=Counter)  # the same runs by host
+    _kinds: set[MachineFailure] = field(default_factory=set)  # how these runs failed
     _last: str = ""  # the last of these runs, and why it failed
 
     def driver_started(self) -> None:
         """Reset the row of failures: a new driver gives the machine another chance."""
-        self._row.clear()
-        self._hosts.clear()
+        self._end_row()
 
     def started(self, trial_id: str) -> None:
         """Note that a run of a trial has started."""
@@ -63,12 +63,12 @@ class Losses:
         begin = self._begun.pop(report.trial_id, self._now)
         if not isinstance(outcome, MachineFailed):
             self._open.get(host, {}).pop(idea_id, None)
-            self._row.clear()
-            self._hosts.clear()
+            self._end_row()
             return
         if outcome.failure not in _NOBODYS:
             self._row[idea_id] += 1
             self._hosts[host] += 1
+            self._kinds.add(outcome.failure)
             self._last = f"{report.trial_id} ({outcome.failure.value}: {outcome.detail})"
         if is_loss(report):
             self._of_trial[report.trial_id] += 1
@@ -104,6 +104,15 @@ class Losses:
         hosts = ", ".join(sorted(host or "an unknown host" for host in self._hosts))
         count = f"{self._row.total()} trials of {len(self._row)} ideas"
         return f"{hosts}: {count} failed in a row, at last {self._last}"
+
+    def are_scorers(self) -> bool:
+        """Return whether the recipe's scorer failed in each run of the row."""
+        return self._kinds == {MachineFailure.SCORER}
+
+    def _end_row(self) -> None:
+        self._row.clear()
+        self._hosts.clear()
+        self._kinds.clear()
 
 
 def is_loss(report: TrialReport) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.errors import MachineTrouble
+from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.history.failure_attribution import Losses
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import (
@@ -22,6 +22,7 @@ from hpcscientist.records.trial import (
 )
 
 LOST = MachineFailed(failure=MachineFailure.LOST, detail="killed by signal 9")
+SCORER = MachineFailed(failure=MachineFailure.SCORER, detail="the scorer gave no number for 'm'")
 SETUP = MachineFailed(failure=MachineFailure.SETUP, detail="there is no data in /data")
 WORDS = (
     "soften every edge by a wide kernel",
@@ -163,3 +164,19 @@ async def test_a_dead_machine_is_noticed_before_every_idea_has_spent_its_retries
     assert sum(t.run for t in bench.state.trials.values() if t.idea_id != BASELINE_ID) <= 10
     await bench.drive(lambda spec: scored(0.5), ScriptedProposer(*WORDS))
     assert {status for status, _ in bench.ended().values()} == {"scored"}
+
+
+@pytest.mark.parametrize(
+    ("ever_scored", "error"), [(False, BaselineFailed), (True, MachineTrouble)]
+)
+async def test_a_scorer_that_fails_everywhere_is_the_recipes_fault_until_it_has_scored(
+    tmp_path: Path, ever_scored: bool, error: type[Exception]
+) -> None:
+    bench = CampaignBench(tmp_path, ideas=5, machine_retries=9)
+    bench.config = bench.config.model_copy(update={"in_flight": 5})
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return scored(0.5) if ever_scored and spec.idea_id == BASELINE_ID else SCORER
+
+    with pytest.raises(error):
+        await bench.drive(judge, ScriptedProposer(*WORDS))
