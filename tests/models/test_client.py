@@ -236,11 +236,25 @@ async def test_the_deadline_bounds_a_whole_try(
         assert caplog.text.count(f"{late}; trying again") == 1
 
 
-async def test_a_hang_is_got_over(endpoint: Endpoint) -> None:
+async def test_a_hang_is_got_over(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
     model = impatient(endpoint, 1.0, retries=50)  # a slow machine may be late with some
-    endpoint.script = [hang, OK]
-    assert (await model.complete(request())).text == "ok"
+    endpoint.script = [hang, hang, OK]
+    reply = await model.complete(request().model_copy(update={"max_tokens": 2**20}))
+    assert reply.text == "ok"
     assert endpoint.hanging.is_set()
+    # The same question with the same seed would hang again, if it is a reply without an end.
+    sent = [seen.body for seen in asked(endpoint)]
+    assert len({body["seed"] for body in sent}) == len(sent)
+    assert sent[0]["max_tokens"] >= 2 * sent[1]["max_tokens"] >= 4 * sent[2]["max_tokens"]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    await model.close()
+
+
+async def test_a_reply_out_of_time_is_not_asked_for_with_too_few_tokens(endpoint: Endpoint) -> None:
+    model = impatient(endpoint, 1.0, retries=50)
+    endpoint.script = [hang, OK]
+    await model.complete(request().model_copy(update={"max_tokens": 300}))
+    assert [seen.body["max_tokens"] for seen in asked(endpoint)][-1] == 256
     await model.close()
 
 

@@ -19,7 +19,14 @@ from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.endpoint import wire
 from hpcscientist.models.endpoint.exchange import EndpointAnswer, EndpointExchange
-from hpcscientist.models.endpoint.retry import RetryBackoff, Transient, is_transient, retry_after_s
+from hpcscientist.models.endpoint.retry import (
+    OutOfTime,
+    RetryBackoff,
+    Transient,
+    is_transient,
+    retry_after_s,
+)
+from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 # Recognizes what servers say when a request is longer than the model's context.
@@ -83,6 +90,7 @@ _SHORT = ModelRequest(
     temperature=0.0,
     max_tokens=16,
 )
+_LEAST = 256  # tokens of a reply that took too long before, and is to be shorter
 _PROBE_RETRIES = 1  # a mistyped address should be reported at once
 
 
@@ -109,6 +117,7 @@ class OpenAIModel:
         self._unenforced: set[str] = set()  # schemas, by name
         self._context: int | None = None
         self._failed_in_a_row = 0
+        self._has_said_slow = False
 
     @property
     def name(self) -> str:
@@ -121,13 +130,38 @@ class OpenAIModel:
         Raises EndpointError: at once where another try is of no use, else out of retries. Raises
         ReplyError where the endpoint refuses this request, or fails at it on every try and yet
         answers another.
+
+        A try that runs out of time is followed by one with another seed and half as many tokens.
+        Otherwise a reply that never ends would be generated again, the same as before.
         """
+        asked = request
+
+        async def once() -> ModelReply:
+            nonlocal asked
+            try:
+                return await self._complete_once(asked)
+            except OutOfTime as error:
+                asked = _shorter(asked)
+                self._say_slow(asked, error)
+                raise
+
         try:
-            reply = await self._tried(lambda: self._complete_once(request), self._settings.retries)
+            reply = await self._tried(once, self._settings.retries)
         except Transient as error:
             raise await self._blamed(error) from error
         self._failed_in_a_row = 0
         return reply
+
+    def _say_slow(self, request: ModelRequest, error: OutOfTime) -> None:
+        """Log once that replies take too long."""
+        if not self._has_said_slow:
+            self._has_said_slow = True
+            _LOG.warning(
+                "%s: %s for stage %s; it is asked again with another seed and for at most %d "
+                "tokens, and so are others that take as long; a server this slow needs a longer "
+                "client.timeout_s, or fewer max_tokens for the role that asks",
+                *(self._base, error, request.stage, request.max_tokens),
+            )
 
     async def probe(self) -> None:
         """Check that the endpoint answers and serves the model. Raises EndpointError."""
@@ -302,6 +336,13 @@ class OpenAIModel:
         error = state.outcome.exception() if state.outcome else None
         wait = state.next_action.sleep if state.next_action else 0.0
         _LOG.info("%s: %s; trying again in %.1f s", self._base, error, wait)
+
+
+def _shorter(request: ModelRequest) -> ModelRequest:
+    """Return a request for half as many tokens, but not fewer than `_LEAST`, with another seed."""
+    seed = None if request.seed is None else idea_seed(request.seed, 1)
+    most = min(request.max_tokens, max(_LEAST, request.max_tokens // 2))
+    return request.model_copy(update={"seed": seed, "max_tokens": most})
 
 
 def _times(retries: int) -> str:

@@ -22,7 +22,7 @@ from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.endpoint import wire
-from hpcscientist.models.endpoint.retry import Transient
+from hpcscientist.models.endpoint.retry import OutOfTime, Transient
 
 # One HTTP/1.1 connection, reused for further requests: asyncio's streams, parsed by h11.
 #
@@ -241,7 +241,7 @@ class EndpointExchange:
                 return _answer(response, time.monotonic() - started)
         except TimeoutError:
             limit = self._settings.timeout_s
-            raise Transient(f"no complete reply within {limit:g} s (client.timeout_s)") from None
+            raise OutOfTime(f"no complete reply within {limit:g} s (client.timeout_s)") from None
         except TooLong:
             raise Transient(f"the reply is longer than {_BODY_LIMIT // 2**20} MiB") from None
         except (OSError, BrokenConnection) as error:

@@ -23,6 +23,10 @@ class Transient(Exception):
         self.retry_after = retry_after
 
 
+class OutOfTime(Transient):
+    """A try was ended at `client.timeout_s`."""
+
+
 def is_transient(status: int) -> bool:
     """Return whether an HTTP status is worth another try."""
     return status in _RETRIED or (status >= 500 and status not in _FINAL)
