@@ -15,7 +15,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import most_seeds, schedule_of, steps_of
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ideation.directions import DIRECTIONS
-from hpcscientist.judgement import judging
+from hpcscientist.judgement.findings import rule_of
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec
 
@@ -66,7 +66,7 @@ def _extent(config: CampaignConfig, agents: Agents) -> Extent:
 
 
 def _confirmation(settings: Settings, spec: RecipeSpec) -> ConfirmationRules:
-    rule = judging.rule_of(settings)
+    rule = rule_of(settings)
     final = rule.decision == "fdr" and rule.control == "online"
     # Fresh seeds do not make a number trustworthy if the candidate computes it itself.
     enabled = settings.loop.confirm and not spec.primary.is_self_reported

@@ -13,7 +13,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
 from hpcscientist.history import status as reading
-from hpcscientist.judgement.judging import rule_of
+from hpcscientist.judgement.findings import rule_of
 from hpcscientist.launching.costs import spending
 from hpcscientist.launching.jobs.dispatch import controller_state
 

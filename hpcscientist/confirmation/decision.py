@@ -27,7 +27,7 @@ from hpcscientist.records.objective import better_by
 from hpcscientist.records.trial import Direction, MetricSpec
 
 
-def judge(
+def confirm(
     baseline_test: Mapping[int, float],
     idea_test: Mapping[int, float],
     metric: MetricSpec,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.confirmation.decision import judge, refuse
+from hpcscientist.confirmation.decision import confirm, refuse
 from hpcscientist.feedback import duplicates
 from hpcscientist.feedback.decision import Limited
 from hpcscientist.history.entities import IdeaState, TrialState
@@ -124,7 +124,7 @@ def _confirmed(
         )
         for metric in objective.tolerances
     ]
-    return Confirmed(judge(baseline, scored, objective.primary, q, limits))
+    return Confirmed(confirm(baseline, scored, objective.primary, q, limits))
 
 
 def _lacking(trials: Mapping[str, TrialState], seeds: tuple[int, ...], whose: str) -> str | None:

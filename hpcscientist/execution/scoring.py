@@ -172,10 +172,10 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     folders.empty(home)
     if ended.reason is Reason.STOPPED:
         raise Interrupted("stopped while scoring")
-    return judge(spec, ended, out.getvalue(), err.getvalue().decode("utf-8", "replace"))
+    return outcome_of(spec, ended, out.getvalue(), err.getvalue().decode("utf-8", "replace"))
 
 
-def judge(spec: TrialSpec, ended: CommandEnd, stdout: bytes, stderr: str) -> Outcome:
+def outcome_of(spec: TrialSpec, ended: CommandEnd, stdout: bytes, stderr: str) -> Outcome:
     """Return the outcome from how the scorer ended and what it printed."""
     said = error_headline(stderr)
     if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:

@@ -19,7 +19,7 @@ from typing import Literal
 
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.feedback import statistics
-from hpcscientist.feedback.statistics import adjust, compare
+from hpcscientist.feedback.statistics import benjamini_hochberg, compare
 from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.objective import better_by
 from hpcscientist.records.trial import MetricSpec
@@ -32,7 +32,7 @@ class Rule:
     `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule (arXiv
     2501.03916, 3.3): any better mean is an improvement. `control` batch judges all given ideas
     together (Benjamini & Hochberg 1995, JRSS B 57), so more ideas may change an idea's verdict.
-    `control` online judges them in order, so later ideas change no verdict (see `adjust_online`).
+    `control` online judges them in order, so later ideas change no verdict (`statistics.addis`).
     `control` two-sided judges all together in one family of two-sided p-values, as the first
     release did.
 
@@ -215,7 +215,7 @@ def _adjust(
             else min(1.0, c.p_value * factors.get(idea, 1.0))
             for idea, c in tested.items()
         ]
-        return dict(zip(tested, adjust(both), strict=True))
+        return dict(zip(tested, benjamini_hochberg(both), strict=True))
     found: dict[str, float] = {}
     for side, sign in ((0, 1), (1, -1)):
         p_values: list[float] = []
@@ -232,9 +232,11 @@ def _adjust(
             is_over = sign > 0 and idea in exceeded
             disqualified.append(effect <= metric.minimum_effect or is_over)
         if rule.control == "online":
-            family = statistics.adjust_online(p_values, rule.q, disqualified)
+            family = statistics.addis(p_values, rule.q, disqualified)
         else:
-            family = adjust([1.0 if b else p for p, b in zip(p_values, disqualified, strict=True)])
+            family = benjamini_hochberg(
+                [1.0 if b else p for p, b in zip(p_values, disqualified, strict=True)]
+            )
         found |= {
             idea: p
             for (idea, comparison), p in zip(tested.items(), family, strict=True)

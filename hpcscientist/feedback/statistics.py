@@ -73,7 +73,7 @@ _POWER: Final = 1.6
 _ZETA: Final = 2.28576566568
 
 
-def adjust_online(
+def addis(
     p_values: Sequence[float],
     q: float,
     disqualified: Sequence[bool] | None = None,
@@ -81,7 +81,7 @@ def adjust_online(
     candidate: float = LAMBDA,
     discard: float = TAU,
 ) -> list[float]:
-    """Adjust p-values, in order: hypothesis t is rejected if its result is at most `q`.
+    """Adjust p-values by ADDIS, in order: hypothesis t is rejected if its result is at most `q`.
 
     The result is q times the p-value over its level, at most 1. It shows how far the p-value is
     from its level. It is not the least q at which the hypothesis would be rejected, because levels
@@ -166,7 +166,7 @@ def compare(baseline: Mapping[int, float], idea: Mapping[int, float]) -> Compari
     return _welch(sorted(baseline.values()), sorted(idea.values()))
 
 
-def adjust(p_values: Sequence[float]) -> list[float]:
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for their number (Benjamini & Hochberg 1995, JRSS B 57), in order.
 
     An idea is found if its adjusted p-value is at most q; of all that are found, a share of at most

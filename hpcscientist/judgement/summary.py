@@ -19,7 +19,7 @@ from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering_notice
 from hpcscientist.judgement.baseline_drift import drifted
-from hpcscientist.judgement.judging import front, front_line, judge, rule_of
+from hpcscientist.judgement.findings import campaign_findings, front, front_line, rule_of
 from hpcscientist.judgement.quality import Quality, measure
 from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.events import IdeaEnded
@@ -149,7 +149,7 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
 
     # Results that are not missing have the journal's values in their files, maybe with some that
     # are not journalled yet. An idea whose files are gone has no finding, and keeps its place.
-    judged = judge(state, spec.objective, config.settings, seeds=spec.seeds)
+    judged = campaign_findings(state, spec.objective, config.settings, seeds=spec.seeds)
     judged = {i: finding for i, finding in judged.items() if not lacking.finding(i)}
 
     def test_values(idea_id: str, attempt: int) -> Mapping[int, float]:

@@ -45,7 +45,7 @@ from hpcscientist.ideation.bank import Bank, defined
 from hpcscientist.ideation.directions import DIRECTIONS
 from hpcscientist.judgement.baseline_drift import BaselineDrift
 from hpcscientist.judgement.evidence import Evidences
-from hpcscientist.judgement.judging import judge
+from hpcscientist.judgement.findings import campaign_findings
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.serving.sharing import NO_ENGINES
@@ -192,7 +192,7 @@ def assemble(
         looks=Looks(
             session.journal,
             session.state,
-            findings=lambda: judge(
+            findings=lambda: campaign_findings(
                 session.state, spec.objective, config.settings, seeds=spec.seeds
             ),
             seeds=specs.fresh_seeds,

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.config.settings import LoopSettings
-from hpcscientist.confirmation.decision import judge as confirm
-from hpcscientist.confirmation.decision import shows
+from hpcscientist.confirmation.decision import confirm, shows
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.feedback.decision import Limited
@@ -24,6 +23,7 @@ from hpcscientist.recipe.load import find, load
 from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
 from hpcscientist.records.trial import Isolation, MetricSpec, Split
 from hpcscientist.reproduction import claim_integrity, rerun, verify_bundle
+from hpcscientist.reproduction.claim_check import Said, check_claim
 from hpcscientist.reproduction.claim_integrity import (
     ClaimIntegrity,
     RecordedIdea,
@@ -31,7 +31,6 @@ from hpcscientist.reproduction.claim_integrity import (
     package_notes,
 )
 from hpcscientist.reproduction.environment import RerunOptions, config_here, config_of
-from hpcscientist.reproduction.judge import Said, judge
 from hpcscientist.reproduction.rerun import ClaimRerun
 
 
@@ -78,7 +77,7 @@ def run(again: ClaimRerun, said: Said, notes: Sequence[str], alone: bool = False
     claim, place, config = again.claim, again.paths, again.config
     again.tell(isolation.statement(config.isolation, config.site.host))
     again.tell(f"running {claim.idea_id}'s trials and the baseline's again in {place.root}")
-    held = judge(claim, said, again.run(), tuple(notes))
+    held = check_claim(claim, said, again.run(), tuple(notes))
     held = held.model_copy(update={"folder": str(place.root), "alone": alone})
     try:
         write_text(place.root / rerun.OUTCOME, held.model_dump_json(indent=2) + "\n")

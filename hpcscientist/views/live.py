@@ -15,7 +15,7 @@ from hpcscientist.files.text import printable
 from hpcscientist.history import frozen, journal, status
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import Waiting, read_holder, read_state
-from hpcscientist.judgement.judging import judge
+from hpcscientist.judgement.findings import campaign_findings
 from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.lease import plane_state
 from hpcscientist.models.serving.order import ServingPaths
@@ -168,7 +168,7 @@ class LiveFollower:
             return
         begun = time.monotonic()
         objective, settings = self._recipe.objective, self._config.settings
-        judged = judge(state, objective, settings, seeds=self._recipe.seeds)
+        judged = campaign_findings(state, objective, settings, seeds=self._recipe.seeds)
         told = confirmed(state, objective, settings.loop.q)
         improved = {i: f for i, f in judged.items() if f.verdict is Verdict.IMPROVEMENT}
         outcomes = {i: told[i].confirmation for i in improved if i in told}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpcscientist.confirmation.decision import judge, one_sided
+from hpcscientist.confirmation.decision import confirm, one_sided
 from hpcscientist.feedback.decision import Limited
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.trial import Direction, MetricSpec
@@ -28,10 +28,10 @@ def shifted(by: float) -> dict[int, float]:
 
 
 def test_only_better_is_confirmed_whichever_way_better_is() -> None:
-    assert judge(BASE, shifted(+0.1), UP, 0.05).confirmed
-    assert judge(BASE, shifted(-0.1), DOWN, 0.05).confirmed
+    assert confirm(BASE, shifted(+0.1), UP, 0.05).confirmed
+    assert confirm(BASE, shifted(-0.1), DOWN, 0.05).confirmed
     for idea, metric in ((shifted(-0.1), UP), (shifted(+0.1), DOWN), (BASE, UP)):
-        verdict = judge(BASE, idea, metric, 0.05)
+        verdict = confirm(BASE, idea, metric, 0.05)
         assert not verdict.confirmed
         assert verdict.reason == "is no better than the baseline on the test split"
 
@@ -40,7 +40,7 @@ def test_a_gain_within_the_noise_is_not_confirmed_and_says_its_p_value() -> None
     noisy = {
         seed: value + by for (seed, value), by in zip(BASE.items(), (9, -8, 7, -6, 5), strict=True)
     }
-    verdict = judge(BASE, noisy, UP, 0.05)
+    verdict = confirm(BASE, noisy, UP, 0.05)
     assert verdict.comparison is not None
     assert verdict.comparison.delta > 0
     assert verdict.p_one_sided is not None
@@ -50,9 +50,9 @@ def test_a_gain_within_the_noise_is_not_confirmed_and_says_its_p_value() -> None
 
 
 def test_without_values_or_with_one_there_is_no_claim() -> None:
-    assert judge(BASE, {}, UP, 0.05).reason == "the idea has no test score"
-    assert judge({}, BASE, UP, 0.05).reason == "the baseline has no test score"
-    one = judge({1: 0.1}, {1: 9.0}, UP, 0.05)
+    assert confirm(BASE, {}, UP, 0.05).reason == "the idea has no test score"
+    assert confirm({}, BASE, UP, 0.05).reason == "the baseline has no test score"
+    one = confirm({1: 0.1}, {1: 9.0}, UP, 0.05)
     assert (one.p_one_sided, one.confirmed) == (None, False)
     assert "too few" in str(one.reason)
 
@@ -61,7 +61,7 @@ def test_a_constant_gain_needs_five_seeds() -> None:
     # The exact sign-flip test: one-sided 2^-n.
     for n, confirmed in ((4, False), (5, True)):
         base = dict.fromkeys(range(n), 0.5)
-        verdict = judge(base, dict.fromkeys(range(n), 0.75), UP, 0.05)
+        verdict = confirm(base, dict.fromkeys(range(n), 0.75), UP, 0.05)
         assert verdict.p_one_sided == pytest.approx(2.0**-n)
         assert verdict.confirmed is confirmed
 
@@ -69,7 +69,7 @@ def test_a_constant_gain_needs_five_seeds() -> None:
 def test_q_is_a_share() -> None:
     for q in (0.0, 1.0):
         with pytest.raises(ValueError, match="level"):
-            judge(BASE, BASE, UP, q)
+            confirm(BASE, BASE, UP, q)
 
 
 @given(sides, sides)
@@ -98,7 +98,7 @@ def pairs(
 def test_of_ideas_that_do_nothing_at_most_a_share_q_is_confirmed() -> None:
     confirmed, campaigns, q = 0, 4000, 0.05
     for baseline, idea in pairs(7, campaigns):
-        confirmed += judge(baseline, idea, UP, q).confirmed
+        confirmed += confirm(baseline, idea, UP, q).confirmed
     assert confirmed / campaigns <= q + 3 * (q * (1 - q) / campaigns) ** 0.5
 
 
@@ -126,20 +126,20 @@ def test_an_idea_is_confirmed_only_within_the_tolerances(direction: Direction) -
         (2.0, 1.0, False),
         (3.0, 1.0, False),
     ):
-        found = judge(BASE, shifted(0.1), UP, 0.05, [seconds(by, noise, metric)])
+        found = confirm(BASE, shifted(0.1), UP, 0.05, [seconds(by, noise, metric)])
         assert found.confirmed is confirmed, (by, noise, found.reason)
         assert (found.reason is None) is confirmed
     # All of them count, and the metric that decides first.
     over = [seconds(0.0), seconds(3.0)]
-    assert "seconds" in str(judge(BASE, shifted(0.1), UP, 0.05, over).reason)
-    assert "no better" in str(judge(BASE, shifted(-0.1), UP, 0.05, over).reason)
+    assert "seconds" in str(confirm(BASE, shifted(0.1), UP, 0.05, over).reason)
+    assert "no better" in str(confirm(BASE, shifted(-0.1), UP, 0.05, over).reason)
     for lacking in (Limited(SECONDS, {}, {}), Limited(SECONDS, {0: 10.0}, {0: 10.0, 1: 10.0})):
-        assert not judge(BASE, shifted(0.1), UP, 0.05, [lacking]).confirmed
+        assert not confirm(BASE, shifted(0.1), UP, 0.05, [lacking]).confirmed
 
 
 def test_of_ideas_at_the_edge_of_a_tolerance_at_most_a_share_q_is_confirmed() -> None:
     confirmed, campaigns, q = 0, 4000, 0.05
     for baseline, idea in pairs(11, campaigns, by=2.0):
         limit = Limited(SECONDS, baseline, idea)
-        confirmed += judge(BASE, shifted(0.1), UP, q, [limit]).confirmed
+        confirmed += confirm(BASE, shifted(0.1), UP, q, [limit]).confirmed
     assert q / 2 < confirmed / campaigns <= q + 3 * (q * (1 - q) / campaigns) ** 0.5

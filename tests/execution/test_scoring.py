@@ -102,7 +102,7 @@ def test_no_finite_number_is_the_candidates_fault_unless_it_is_the_reference(
     spec = bench.trial("predict()", trial_id="reference")
     ended = CommandEnd(0, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=1.0)
     reference = spec.model_copy(update={"idea_id": BASELINE_ID})
-    told = scoring.judge(reference, ended, f'{{"accuracy": {value}}}'.encode(), "")
+    told = scoring.outcome_of(reference, ended, f'{{"accuracy": {value}}}'.encode(), "")
     assert isinstance(told, MachineFailed)
     assert told.detail == "the scorer gave no finite number for 'accuracy'"
 

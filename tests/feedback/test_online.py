@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.feedback import statistics
-from hpcscientist.feedback.statistics import LAMBDA, TAU, gamma
-from hpcscientist.feedback.statistics import adjust_online as adjust
+from hpcscientist.feedback.statistics import LAMBDA, TAU, addis, gamma
 
 Q = 0.05
 p_value = st.floats(0, 1) | st.floats(0, 0.01) | st.sampled_from([0.0, LAMBDA, TAU, 1.0])
@@ -57,7 +56,7 @@ def test_levels_by_hand() -> None:
         0.4 * (0.025 * first / 3**1.6 + 0.025 * second),
     ]
     assert levels(p_values, Q) == pytest.approx(expected)
-    found = adjust(p_values, Q)
+    found = addis(p_values, Q)
     assert found == pytest.approx(
         [min(1.0, Q * p / a) for p, a in zip(p_values, expected, strict=True)]
     )
@@ -67,7 +66,7 @@ def test_levels_by_hand() -> None:
 def test_it_is_saffron_where_nothing_is_discarded() -> None:
     # Ramdas et al. 2018: a_1 = (1 - lambda) W0 gamma_1; a candidate costs nothing.
     first, second = gamma(1), gamma(2)
-    found = adjust([0.4, 0.7, 0.01], Q, candidate=0.5, discard=1.0)
+    found = addis([0.4, 0.7, 0.01], Q, candidate=0.5, discard=1.0)
     start = 0.5 * Q / 2
     assert found[2] == pytest.approx(Q * 0.01 / (start * second))
     assert levels([0.4, 0.7, 0.01], Q, 0.5, 1.0) == pytest.approx(
@@ -78,21 +77,21 @@ def test_it_is_saffron_where_nothing_is_discarded() -> None:
 @given(sequences, rates)
 def test_levels_are_the_paper_s(p_values: list[float], q: float) -> None:
     expected = [min(1.0, q * p / a) for p, a in zip(p_values, levels(p_values, q), strict=True)]
-    assert adjust(p_values, q) == pytest.approx(expected)
+    assert addis(p_values, q) == pytest.approx(expected)
 
 
 @given(sequences, sequences, rates)
 def test_more_at_the_end_changes_nothing_before(
     p_values: list[float], more: list[float], q: float
 ) -> None:
-    assert adjust(p_values + more, q)[: len(p_values)] == adjust(p_values, q)
+    assert addis(p_values + more, q)[: len(p_values)] == addis(p_values, q)
 
 
 @given(sequences, rates)
 def test_what_was_spent_is_covered_by_what_was_found(p_values: list[float], q: float) -> None:
     """The estimate of the false discovery proportion that the procedure keeps below q."""
     spent = sum(a for p, a in zip(p_values, levels(p_values, q), strict=True) if LAMBDA < p <= TAU)
-    found = sum(p <= q for p in adjust(p_values, q))
+    found = sum(p <= q for p in addis(p_values, q))
     assert spent / (TAU - LAMBDA) <= q * max(1, found) * (1 + 1e-9)
 
 
@@ -103,7 +102,7 @@ def test_disqualified_ones_are_never_found_and_earn_nothing(
     disqualified = data.draw(
         st.lists(st.booleans(), min_size=len(p_values), max_size=len(p_values))
     )
-    found = adjust(p_values, q, disqualified)
+    found = addis(p_values, q, disqualified)
     assert all(p == 1.0 for p, b in zip(found, disqualified, strict=True) if b)
     # Candidates cost nothing and earn nothing: to those after them it is as if they were not there.
     rest = [p for p, out in zip(p_values, disqualified, strict=True) if not (out and p <= LAMBDA)]
@@ -112,13 +111,13 @@ def test_disqualified_ones_are_never_found_and_earn_nothing(
         for p, out, own in zip(found, disqualified, p_values, strict=True)
         if not out or own > LAMBDA
     ]
-    assert [p for p in adjust(rest, q) if p <= q] == [p for p in kept if p <= q]
+    assert [p for p in addis(rest, q) if p <= q] == [p for p in kept if p <= q]
 
 
 @given(st.lists(st.floats(LAMBDA, TAU, exclude_min=True), max_size=30), rates)
 def test_the_least_level_is_that_behind_costly_ones(p_values: list[float], q: float) -> None:
     level = statistics.least_level(len(p_values) + 1, q)
-    assert adjust([*p_values, level / 2], q)[-1] == pytest.approx(q / 2)
+    assert addis([*p_values, level / 2], q)[-1] == pytest.approx(q / 2)
 
 
 @given(sequences, rates)
@@ -128,16 +127,16 @@ def test_no_level_is_below_the_least(p_values: list[float], q: float) -> None:
 
 
 def test_what_makes_things_worse_costs_nothing() -> None:
-    assert adjust([0.9, 0.99, 1.0, 0.001], Q)[-1] == adjust([0.001], Q)[-1]
+    assert addis([0.9, 0.99, 1.0, 0.001], Q)[-1] == addis([0.001], Q)[-1]
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, float("nan")])
 def test_what_is_no_p_value_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="p-values"):
-        adjust([bad], Q)
+        addis([bad], Q)
 
 
 @pytest.mark.parametrize("q", [0.0, 1.0, float("nan")])
 def test_what_is_no_rate_is_refused(q: float) -> None:
     with pytest.raises(ValueError, match="false discovery rate"):
-        adjust([0.5], q)
+        addis([0.5], q)

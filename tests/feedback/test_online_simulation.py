@@ -55,7 +55,7 @@ class World:
         p_values = stats.t.sf(differences.mean(axis=2) / error, self.seeds - 1)
         shares = []
         for row, effect in zip(p_values.tolist(), effects, strict=True):
-            found = np.array(statistics.adjust_online(row, Q, **how)) <= Q  # type: ignore[arg-type]
+            found = np.array(statistics.addis(row, Q, **how)) <= Q  # type: ignore[arg-type]
             shares.append((found & (effect <= 0)).sum() / max(1, found.sum()))
         return float(np.mean(shares))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpcscientist.feedback.statistics import adjust, compare, wilson
+from hpcscientist.feedback.statistics import benjamini_hochberg, compare, wilson
 
 values = st.floats(-1e6, 1e6).map(lambda v: round(v, 6))
 by_seed = st.dictionaries(st.integers(0, 20), values, min_size=2, max_size=10)
@@ -185,19 +185,20 @@ def brute_force(p_values: list[float]) -> list[float]:
 
 @given(probabilities)
 def test_adjusted_p_values_are_benjamini_hochberg_s(p_values: list[float]) -> None:
-    assert adjust(p_values) == pytest.approx(brute_force(p_values))
+    assert benjamini_hochberg(p_values) == pytest.approx(brute_force(p_values))
 
 
 @given(probabilities)
 def test_adjusted_p_values_are_scipy_s_to_the_last_bit(p_values: list[float]) -> None:
     assert (
-        adjust(p_values) == list(stats.false_discovery_control(p_values or [1.0]))[: len(p_values)]
+        benjamini_hochberg(p_values)
+        == list(stats.false_discovery_control(p_values or [1.0]))[: len(p_values)]
     )
 
 
 @given(probabilities)
 def test_adjusting_is_monotone_and_never_lowers(p_values: list[float]) -> None:
-    adjusted = adjust(p_values)
+    adjusted = benjamini_hochberg(p_values)
     assert all(a >= p or math.isclose(a, p) for a, p in zip(adjusted, p_values, strict=True))
     in_order = [adjusted[i] for i in np.argsort(p_values)]
     assert in_order == sorted(in_order)
@@ -205,19 +206,20 @@ def test_adjusting_is_monotone_and_never_lowers(p_values: list[float]) -> None:
 
 @given(probabilities)
 def test_adjusting_ignores_order(p_values: list[float]) -> None:
-    assert adjust(p_values[::-1]) == adjust(p_values)[::-1]
+    assert benjamini_hochberg(p_values[::-1]) == benjamini_hochberg(p_values)[::-1]
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
 def test_what_is_no_p_value_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="p-values"):
-        adjust([0.5, bad])
+        benjamini_hochberg([0.5, bad])
 
 
 def test_importing_feedback_is_cheap() -> None:
     code = (
         "import sys; import hpcscientist.feedback.decision, hpcscientist.feedback.summary;"
-        "from hpcscientist.feedback.statistics import adjust; adjust([0.01, 0.2]);"
+        "from hpcscientist.feedback.statistics import benjamini_hochberg as adjust;"
+        "adjust([0.01, 0.2]);"
         "sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

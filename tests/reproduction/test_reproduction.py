@@ -27,9 +27,9 @@ from hpcscientist.records.trial import (
     Usage,
 )
 from hpcscientist.reproduction import claim_integrity, rerun
+from hpcscientist.reproduction.claim_check import Said, check_claim
 from hpcscientist.reproduction.claim_integrity import examine
 from hpcscientist.reproduction.environment import RerunOptions, config_here
-from hpcscientist.reproduction.judge import Said, judge
 from hpcscientist.reproduction.reproduce import said_by
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -92,7 +92,7 @@ def moved(split: Split, by: dict[int, float]) -> dict[str, Outcome]:
 
 
 def test_the_same_bits_hold(claim: Claim) -> None:
-    found = judge(claim, FOUND, reports(claim, {}))
+    found = check_claim(claim, FOUND, reports(claim, {}))
     assert (found.outcome, found.reasons) == (Holding.BITS, ())
     assert len(found.rows) == 20
     assert Reproduction.model_validate_json(found.model_dump_json()) == found
@@ -101,13 +101,13 @@ def test_the_same_bits_hold(claim: Claim) -> None:
 def test_other_bits_with_the_same_effect_hold_in_the_figures(claim: Claim) -> None:
     noise = dict(zip(SEEDS, (0.004, -0.006, 0.002, -0.001, 0.005), strict=True))
     again = reports(claim, moved(Split.TEST, noise), bits=False)
-    assert judge(claim, FOUND, again).outcome is Holding.FIGURES
+    assert check_claim(claim, FOUND, again).outcome is Holding.FIGURES
 
 
 @pytest.mark.parametrize("split", list(Split))
 def test_an_effect_that_shrank_beyond_chance_does_not_hold(claim: Claim, split: Split) -> None:
     again = reports(claim, moved(split, dict.fromkeys(SEEDS, -0.05)), bits=False)
-    found = judge(claim, FOUND, again)
+    found = check_claim(claim, FOUND, again)
     assert found.outcome is Holding.NOT
     assert any(f"{split.value}: the effect is +0.05" in reason for reason in found.reasons)
 
@@ -116,12 +116,12 @@ def test_an_improvement_that_noise_buries_is_not_shown_again(claim: Claim) -> No
     noise = dict(zip(SEEDS, (-0.30, 0.30, -0.25, 0.25, -0.05), strict=True))
     changes = moved(Split.VALIDATION, noise) | moved(Split.TEST, noise)
     again = reports(claim, changes, bits=False)
-    found = judge(claim, FOUND, again)
+    found = check_claim(claim, FOUND, again)
     assert found.outcome is Holding.NOT
     assert any("shows no improvement" in reason for reason in found.reasons)
     assert any("does not confirm" in reason for reason in found.reasons)
     nothing = Said(Verdict.MAINTENANCE, None, 0.05)
-    assert judge(claim, nothing, again).outcome is Holding.FIGURES
+    assert check_claim(claim, nothing, again).outcome is Holding.FIGURES
 
 
 def test_a_rerun_that_exceeds_a_tolerance_does_not_confirm(claim: Claim) -> None:
@@ -136,7 +136,7 @@ def test_a_rerun_that_exceeds_a_tolerance_does_not_confirm(claim: Claim) -> None
             for seconds in [10.0 + longer * trial_id.startswith("idea")]
             for values in [report.outcome.metrics | {"seconds": seconds}]
         }
-        found = judge(claim, FOUND, again)
+        found = check_claim(claim, FOUND, again)
         assert found.outcome is outcome
         assert any("seconds" in reason for reason in found.reasons) is (longer > 1)
         assert any("shows no improvement" in reason for reason in found.reasons) is (longer > 1)
@@ -161,7 +161,7 @@ def test_recorded_seeds_that_exceed_a_tolerance_show_no_improvement(claim: Claim
 
 
 def test_a_trial_that_fails_now_does_not_hold(claim: Claim) -> None:
-    found = judge(claim, FOUND, reports(claim, {"idea-test-3": FAILED}))
+    found = check_claim(claim, FOUND, reports(claim, {"idea-test-3": FAILED}))
     assert found.outcome is Holding.NOT
     (reason,) = found.reasons
     assert "idea-test-3" in reason
@@ -169,7 +169,7 @@ def test_a_trial_that_fails_now_does_not_hold(claim: Claim) -> None:
 
 
 def test_the_same_predictions_with_another_score_do_not_hold(claim: Claim) -> None:
-    found = judge(claim, FOUND, reports(claim, moved(Split.VALIDATION, {2: 0.01})))
+    found = check_claim(claim, FOUND, reports(claim, moved(Split.VALIDATION, {2: 0.01})))
     assert found.outcome is Holding.NOT
     assert "the same predictions score 0.84" in found.reasons[0]
 
@@ -233,12 +233,12 @@ def test_with_one_seed_another_effect_is_too_little_to_tell(claim: Claim) -> Non
     )
     claim = claim.model_copy(update={"evidence": {Split.VALIDATION: one}})
     again = reports(claim, moved(Split.VALIDATION, {1: -0.04}), bits=False)
-    found = judge(claim, Said(None, None, 0.05), again)
+    found = check_claim(claim, Said(None, None, 0.05), again)
     assert found.outcome is Holding.OPEN
     (reason,) = found.reasons
     assert "too few seeds to tell" in reason
-    assert judge(claim, FOUND, again).outcome is Holding.NOT, "an improvement was claimed"
-    unmoved = judge(claim, Said(None, None, 0.05), reports(claim, {}, bits=False))
+    assert check_claim(claim, FOUND, again).outcome is Holding.NOT, "an improvement was claimed"
+    unmoved = check_claim(claim, Said(None, None, 0.05), reports(claim, {}, bits=False))
     assert unmoved.outcome is Holding.FIGURES
 
 

@@ -24,8 +24,8 @@ from hpcscientist.records.findings import Holding, Reproduction, Verdict
 from hpcscientist.records.trial import Outcome, Split, TrialSpec
 from hpcscientist.reproduction import reproduce, rerun, verify_bundle
 from hpcscientist.reproduction import reproduce as within
+from hpcscientist.reproduction.claim_check import Said
 from hpcscientist.reproduction.environment import RerunOptions
-from hpcscientist.reproduction.judge import Said
 from hpcscientist.reproduction.reproduce import reproduce_alone, reproduce_folder
 
 Spoil = Callable[[Path], object]

@@ -28,7 +28,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement.judging import front, front_line, judge
+from hpcscientist.judgement.findings import campaign_findings, front, front_line
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.findings import Finding, Verdict
@@ -221,7 +221,9 @@ class Knowledge:
 
         None without an improvement. Only those ideas count, judged among themselves.
         """
-        judged = judge(self.state, self.objective, self.settings, seeds=self.seeds, before=before)
+        judged = campaign_findings(
+            self.state, self.objective, self.settings, seeds=self.seeds, before=before
+        )
         own = {idea.idea_id for idea in self._own()}
         better = {i for i, found in judged.items() if found.verdict is Verdict.IMPROVEMENT}
         improved = [i for i in judged if i in own & better]
@@ -288,7 +290,9 @@ class Knowledge:
         before, seeds = self._judged
         if seeds == len(baseline) and ended - before < max(1, before // 20):
             return False
-        self._findings = judge(self.state, self.objective, self.settings, seeds=self.seeds)
+        self._findings = campaign_findings(
+            self.state, self.objective, self.settings, seeds=self.seeds
+        )
         self._judged = (ended, len(baseline))
         return True
 

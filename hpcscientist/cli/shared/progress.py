@@ -27,7 +27,7 @@ from hpcscientist.files.text import one_line, printable
 from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import tampering_notice
-from hpcscientist.judgement.judging import rule_of
+from hpcscientist.judgement.findings import rule_of
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.estimate import seeds_said

@@ -11,7 +11,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import JournalLine
-from hpcscientist.judgement.judging import judge
+from hpcscientist.judgement.findings import campaign_findings
 from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import (
@@ -260,7 +260,7 @@ def count(paths: RunPaths, state: CampaignState) -> Counted:
     """Return the numbers of findings, improvements and confirmations, from the journal's values."""
     config = frozen.read(paths)
     spec, settings = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec, config.settings
-    judged = judge(state, spec.objective, settings, seeds=spec.seeds)
+    judged = campaign_findings(state, spec.objective, settings, seeds=spec.seeds)
     findings = {i: found.verdict for i, found in judged.items() if found.verdict is not None}
     improved = [i for i, verdict in findings.items() if verdict is Verdict.IMPROVEMENT]
     if not settings.loop.confirm:

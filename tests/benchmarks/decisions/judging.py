@@ -60,7 +60,7 @@ def claims(campaign: Campaign, found: Mapping[str, Finding], q: float) -> list[C
             made.append(Claim(true, delta, improvement=False))
             continue
         test = campaign.test
-        judged = decision.judge(test.baseline, test.ideas[idea], METRIC, q)
+        judged = decision.confirm(test.baseline, test.ideas[idea], METRIC, q)
         tested = judged.comparison.delta if judged.comparison else None
         made.append(Claim(true, delta, True, tested, judged.confirmed))
     return made

@@ -13,7 +13,7 @@ from event_kit import rewrite
 
 from hpcscientist.feedback.decision import Rule
 from hpcscientist.history import frozen, journal
-from hpcscientist.judgement.judging import judge, rule_of
+from hpcscientist.judgement.findings import campaign_findings, rule_of
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.records.findings import Finding, Verdict
@@ -41,7 +41,7 @@ async def driven(folder: Path, **loop: object) -> CampaignBench:
 
 def judged(bench: CampaignBench, before: int | None = None) -> dict[str, Finding]:
     spec, settings = bench.recipe.spec, bench.config.settings
-    return judge(bench.state, spec.objective, settings, seeds=spec.seeds, before=before)
+    return campaign_findings(bench.state, spec.objective, settings, seeds=spec.seeds, before=before)
 
 
 def verdicts(found: dict[str, Finding]) -> dict[str, Verdict | None]:

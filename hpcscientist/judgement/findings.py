@@ -35,7 +35,7 @@ def rule_of(settings: Settings) -> Rule:
     return Rule.of(settings.loop, settings.rounds)
 
 
-def judge(
+def campaign_findings(
     state: CampaignState,
     objective: Objective,
     settings: Settings,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcscientist.confirmation.decision import Agreement, agreement, is_same, shows
-from hpcscientist.confirmation.decision import judge as confirm
+from hpcscientist.confirmation.decision import Agreement, agreement, confirm, is_same, shows
 from hpcscientist.feedback.decision import Limited
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import (
@@ -37,7 +36,7 @@ class Said:
     by_mean: bool = False
 
 
-def judge(
+def check_claim(
     claim: Claim, said: Said, reports: Mapping[str, TrialReport], notes: tuple[str, ...] = ()
 ) -> Reproduction:
     """Compare a claim with the reports of its trials by trial id, without machine failures.
