@@ -53,18 +53,26 @@ def write_note(paths: IdeaPaths, number: int, note: str) -> None:
     write_text(paths.attempt(number) / _NOTE, note + "\n", durable=False)
 
 
-def load(paths: IdeaPaths, number: int, note: str | None = None) -> Draft | None:
+def load(
+    paths: IdeaPaths,
+    number: int,
+    note: str | None = None,
+    copied: Mapping[str, str] | None = None,
+) -> Draft | None:
     """Return an attempt as it was saved; None if it was not saved or can no longer be read.
 
-    If `note` is given, the note file may be missing; it is rewritten if it differs.
+    If `note` is given, the note file may be missing; it is rewritten if it differs. `copied` is the
+    code as a trusted copy has it.
 
     Candidate code that ran without a sandbox may have replaced any file. So links, devices and
     pipes are not read, and neither is a folder of more than LARGEST_TEXT bytes.
     """
     code = paths.code(number)
-    if not code.is_dir():
+    if copied is None and not code.is_dir():
         return None
     try:
+        if copied is not None:
+            return Draft(files=dict(copied), note=_note(paths, number, note))
         found = tree_files(code)
         if sum(path.stat().st_size for path in found) > LARGEST_TEXT:
             return None

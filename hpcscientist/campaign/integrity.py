@@ -13,6 +13,7 @@ If a candidate without a sandbox may have changed it, the driver stops before an
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import stat
@@ -26,8 +27,15 @@ from pydantic import BaseModel, ValidationError
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import folders, presence
 from hpcscientist.files.atomic import write_atomic, write_text
-from hpcscientist.files.handed import read_regular, resolved
-from hpcscientist.files.hashing import OwnCode, change_mark, hash_bytes, hash_texts, tree_files
+from hpcscientist.files.handed import LARGEST_TEXT, read_regular, resolved
+from hpcscientist.files.hashing import (
+    OwnCode,
+    change_mark,
+    hash_bytes,
+    hash_texts,
+    holds,
+    tree_files,
+)
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
@@ -103,7 +111,7 @@ class FileIntegrity:
         """Keep a copy of a folder that was just written; it must hold nothing else."""
         name = self._name(path)
         self._contents.put(name, files)
-        self._marks[name] = _mark(path)
+        self._marks[name] = None  # a candidate that runs may have changed it already
 
     def check(self, path: Path, *, recorded: bool = True) -> None:
         """Restore a file or folder that differs from its copy, before it is used. Raises OSError.
@@ -112,9 +120,40 @@ class FileIntegrity:
         because a candidate may have planted it; the caller makes it again.
         """
         self._tell(self._compared([self._name(path)]))
-        planted = not recorded and self.exposed and self._contents.is_complete
-        if planted and self._name(path) not in self._contents.names:
+        if not recorded and self._has_all_copies() and self._name(path) not in self._contents.names:
             folders.remove(path)
+
+    def copied(self, path: Path, *, recorded: bool = True) -> dict[str, str] | None:
+        """Check a file or folder, and return the texts of its copy; None without a copy.
+
+        What is used comes from here and not from the run directory: a candidate that runs can
+        change that again at any time. Raises OSError.
+        """
+        self.check(path, recorded=recorded)
+        return self._contents.get(self._name(path))
+
+    def read(self, path: Path, *, recorded: bool = True) -> bytes:
+        """Check a file, and return its content: that of its copy, if there is one.
+
+        Raises OSError; FileNotFoundError also for a file that the driver did not write.
+        """
+        files = self.copied(path, recorded=recorded)
+        if files is not None:
+            return files[FILE].encode()
+        if not recorded and self._has_all_copies():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return read_regular(path, follow=False)
+
+    def holds(self, code: Path, known: str) -> bool:
+        """Check a folder of code; return whether its copy, or without one the folder, has a hash.
+
+        A worker that finds other code in the folder runs that of the copy. Raises OSError.
+        """
+        files = self.copied(code)
+        return holds(code, known, LARGEST_TEXT) if files is None else hash_texts(files) == known
+
+    def _has_all_copies(self) -> bool:
+        return self.exposed and self._contents.is_complete
 
     @contextlib.contextmanager
     def trial_of(self, idea_id: str) -> Iterator[None]:
@@ -153,7 +192,7 @@ class FileIntegrity:
         """Compare everything that may be used again, if candidates can reach it. Raises OSError."""
         if not self.exposed:
             return
-        names = list(self._marks)
+        names = list(self._contents.names)
         if len(names) > _LOOKED_AT:
             open_ideas = (self.paths.idea(idea_id).root for idea_id in self.state.progress.open)
             below = tuple(f"{self._name(folder)}/" for folder in open_ideas)
@@ -178,7 +217,7 @@ class FileIntegrity:
         """Restore entries that differ from their copies; yield their names."""
         for name in names:
             path = self.paths.root / name
-            if name not in self._marks or self._marks[name] == (mark := _mark(path)):
+            if name not in self._contents.names or self._marks.get(name) == (mark := _mark(path)):
                 continue
             files = self._contents.get(name)
             if files is not None and not self._holds(path, files):
@@ -187,44 +226,45 @@ class FileIntegrity:
                     target = path / file if file else path
                     target.parent.mkdir(parents=True, exist_ok=True)
                     write_text(target, text)
-                mark = _mark(path)
+                mark = None  # compared again next time: it may have been changed once more
                 yield name
             self._marks[name] = mark
 
     def _recipe(self) -> Iterator[str]:
         place, name = self.paths.recipe, self._name(self.paths.recipe)
-        if self._marks.get(name) == _mark(place):
+        if self._marks.get(name) == (mark := _mark(place)):
             return
         changed = self.recipe.copy.changed()
         if changed:
             folders.remove(make_way(self.paths, place))
             self.recipe.copy.restore(self.recipe.copy.kept())
             yield from (f"{name}/{file}" for file in changed)
-        self._marks[name] = _mark(place)
+        self._marks[name] = None if changed else mark
 
     def _data(self) -> Iterator[str]:
         if self.data is None or not self.data.place.is_dir():
             return
         place, name = self.data.shown, str(self.data.shown)
-        if self._marks.get(name) == _mark(place):
+        if self._marks.get(name) == (mark := _mark(place)):
             return
         changed = self.data.changed()
         if changed:
             self._data_changes += 1
             self.data.restore(changed)
             yield from (f"{name}/{file}" for file in changed)
-        self._marks[name] = _mark(place)
+        self._marks[name] = None if changed else mark
 
     def _campaign(self) -> Iterator[str]:
         place, name = self.paths.campaign, self._name(self.paths.campaign)
-        if not self._copy.campaign.is_file() or self._marks.get(name) == _mark(place):
+        if not self._copy.campaign.is_file() or self._marks.get(name) == (mark := _mark(place)):
             return
         known = read_regular(self._copy.campaign)
         if not _is_file_of(place, known):
             folders.remove(make_way(self.paths, place))
             write_atomic(place, known, mode=0o600)
+            mark = None
             yield name
-        self._marks[name] = _mark(place)
+        self._marks[name] = mark
 
     def _holds(self, path: Path, files: Mapping[str, str]) -> bool:
         """Return whether the path holds exactly these files, and no link of a candidate is above
@@ -360,10 +400,10 @@ async def once(
 
     Raises RunDirectoryError if the file is damaged.
     """
-    if integrity is not None:
-        integrity.check(path, recorded=False)
     try:
-        return kind.model_validate_json(read_regular(path, follow=False))
+        return kind.model_validate_json(
+            integrity.read(path, recorded=False) if integrity else read_regular(path, follow=False)
+        )
     except FileNotFoundError:
         pass
     except (OSError, ValidationError) as error:

@@ -28,8 +28,6 @@ from hpcscientist.execution import folders, presence, trial_outcome
 from hpcscientist.execution.folders import keep_log
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import takes
-from hpcscientist.files.handed import LARGEST_TEXT
-from hpcscientist.files.hashing import holds
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -400,15 +398,13 @@ class DueTrials:
         paths, number = self.specs.paths.idea(action.idea_id), action.attempt
         standing = self.state.ideas[action.idea_id]
         code, known = paths.code(number), standing.code_hashes[number]
-        for path in (code, paths.idea):
-            self.integrity.check(path)
-        if not holds(code, known, LARGEST_TEXT):
+        if not self.integrity.holds(code, known):
             raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "
                 "launch anew"
             )
         attempt = Attempt(idea_id=action.idea_id, number=number, code_hash=known, note="")
-        idea, index = known_idea(paths.idea, standing.idea_hash), action.index
+        idea, index = known_idea(paths.idea, standing.idea_hash, self.integrity.read), action.index
         tokens = self.state.tokens.get(action.idea_id, 0)
         match action.stage:
             case Stage.PILOT:

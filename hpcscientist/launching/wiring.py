@@ -262,6 +262,7 @@ def _knowledge(
         tells=loop.feedback,
         seeds=recipe.spec.seeds,
         evidence=Evidences(session.paths, session.state, recipe.spec, attempt_store.curve).of,
+        read=attempt_store.integrity.read,
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
+from hpcscientist.campaign import integrity as integrity_module
 from hpcscientist.campaign.integrity import FileIntegrity, make_way
 from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import RunDirectoryError
@@ -411,3 +412,55 @@ def test_folders_of_a_run_directory_may_be_links_to_other_disks(tmp_path: Path) 
     make_way(paths, paths.idea(EVIL).idea)
     assert not paths.idea(EVIL).root.is_symlink()
     assert (paths.root / "ideas").is_symlink()
+
+
+async def test_what_is_changed_again_as_soon_as_it_is_restored_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A candidate that runs beside the driver changes each file between its check and its use."""
+    undisturbed = a_bench(tmp_path / "undisturbed")
+    await undisturbed.drive(value, ScriptedProposer(*WORDS))
+    checked = FileIntegrity.check
+
+    def raced(self: FileIntegrity, path: Path, **how: bool) -> None:
+        checked(self, path, **how)
+        for file in (path, *path.glob("*.py")):
+            if file.is_file():
+                file.write_text("changed")
+
+    monkeypatch.setattr(FileIntegrity, "check", raced)
+    bench = a_bench(tmp_path / "raced")
+    await bench.drive(value, ScriptedProposer(*WORDS))
+    assert {status for status, _ in bench.ended().values()} == {"scored"}
+    assert rows(bench) == rows(undisturbed)
+    assert found(bench)
+
+
+@pytest.mark.parametrize("name", ["code", "recipe", "campaign.toml"])
+async def test_what_changes_while_it_is_restored_is_noticed_the_next_time(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = a_bench(tmp_path)
+    await bench.drive(value, ScriptedProposer(*WORDS))
+    opened = Journal(bench.paths.journal, bench.state.apply)
+    integrity = FileIntegrity.of(bench.paths, opened, bench.state, bench.config)
+    integrity.begin()
+    place = bench.paths.idea(FIRST).code(1) if name == "code" else bench.paths.root / name
+    file = next(place.glob("**/*.py")) if place.is_dir() else place
+    intact, mark, again = file.read_bytes(), integrity_module._mark, ["changed again"]
+
+    def make_way_for(paths: RunPaths, path: Path) -> Path:
+        monkeypatch.setattr(integrity_module, "_mark", mark_of)
+        return make_way(paths, path)
+
+    def mark_of(path: Path) -> object:
+        while again:  # a candidate that runs is as fast, once
+            file.write_text(again.pop())
+        return mark(path)
+
+    monkeypatch.setattr(integrity_module, "make_way", make_way_for)
+    file.write_text("changed")
+    integrity.look()
+    integrity.look()
+    opened.close()
+    assert file.read_bytes() == intact

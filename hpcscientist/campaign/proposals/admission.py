@@ -20,14 +20,12 @@ from hpcscientist.campaign.proposals.idea_file import (
     known_idea,
     proposed,
     read_idea,
-    record_idea,
-    rewrite_idea,
+    write_idea,
 )
 from hpcscientist.campaign.proposals.proposal_context import IN_PROGRESS, Knowledge, ProposalContext
 from hpcscientist.config.extent import Extent
 from hpcscientist.errors import IdeaDamaged, LibraryError, PlaybookExhausted, ReplyError
-from hpcscientist.files.handed import read_regular
-from hpcscientist.files.hashing import hash_file
+from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.journal import Journal
@@ -161,9 +159,8 @@ class Admission:
         """Ask for idea `number` and record it. Raises EndpointError, RunDirectoryError."""
         idea_id, proposer = idea_id_of(number), self._proposer(number)
         path = self.paths.idea(idea_id).idea
-        self.integrity.check(path, recorded=False)
         # A driver may have been killed between the file and the journal.
-        idea = read_idea(path)
+        idea = read_idea(path, read=partial(self.integrity.read, recorded=False))
         if idea is None:
             await self._prepare()
             task = await self._task(idea_id, number, round_number)
@@ -196,9 +193,14 @@ class Admission:
             )
         if idea.knobs is None:  # embed in a thread, concurrently with earlier ideas
             await asyncio.to_thread(self.bank.prepare, idea.proposal.summary)
-        idea_hash = record_idea(path, idea)
-        self.integrity.keep(path, read_regular(path).decode())
+        idea_hash = self._write(path, idea)
         self.journal.record(proposed(idea, idea_hash, touched(idea.proposal, self.names)))
+
+    def _write(self, path: Path, idea: Idea) -> str:
+        """Write an idea's file and its copy; return its hash."""
+        text = write_idea(path, idea)
+        self.integrity.keep(path, text)
+        return hash_bytes(text.encode())
 
     async def admit(self, number: int) -> None:
         """Admit the next idea in order of number, unless it repeats an earlier one: then it goes
@@ -230,10 +232,10 @@ class Admission:
         if self.reconsider is None or idea.knobs is not None or idea.revised:
             return False
         path, other = self.paths.idea(idea.idea_id).idea, self.state.ideas.get(like or "")
-        self.integrity.check(path)
+        read = self.integrity.read
         try:
-            known = known_idea(path)
-            if hash_file(path) == idea.idea_hash:  # else a killed driver already revised it
+            known = known_idea(path, read=read)
+            if hash_bytes(read(path)) == idea.idea_hash:  # else a killed driver already revised it
                 repeated = Repeated(
                     proposal=known.proposal,
                     title=other.title if other else "",
@@ -244,12 +246,11 @@ class Admission:
                 proposal = await self.reconsider(task, repeated)
                 prompts = self.context.prompts(idea.idea_id, idea.number, idea.round)
                 known = known.model_copy(update={"proposal": proposal, "prompts": prompts})
-                rewrite_idea(path, known)
         except (*UNANSWERED, IdeaDamaged):
             return False
-        proposal, idea_hash = known.proposal, hash_file(path)
+        proposal = known.proposal
         await asyncio.to_thread(self.bank.prepare, proposal.summary)
-        self.integrity.keep(path, read_regular(path).decode())
+        idea_hash = self._write(path, known)
         self.journal.record(
             IdeaRevised(
                 idea_id=idea.idea_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -9,19 +10,21 @@ from pydantic import ValidationError
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed import read_regular
-from hpcscientist.files.hashing import hash_bytes, hash_file
+from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import Idea
 
+Read = Callable[[Path], bytes]
 
-def read_idea(path: Path, idea_hash: str = "") -> Idea | None:
+
+def read_idea(path: Path, idea_hash: str = "", read: Read = read_regular) -> Idea | None:
     """Return a recorded idea, None if the file is missing.
 
-    `idea_hash` is the file's hash if it is known. Raises IdeaDamaged if the file is damaged or has
-    another hash.
+    `idea_hash` is the file's hash if it is known; `read` returns the file's content. Raises
+    IdeaDamaged if the file is damaged or has another hash.
     """
     try:
-        content = read_regular(path)
+        content = read(path)
     except FileNotFoundError:
         return None
     if idea_hash and hash_bytes(content) != idea_hash:
@@ -32,17 +35,12 @@ def read_idea(path: Path, idea_hash: str = "") -> Idea | None:
         raise IdeaDamaged(f"{path}: is damaged; restore it from a backup") from error
 
 
-def record_idea(path: Path, idea: Idea) -> str:
-    """Write an idea's file unless it exists; return the file's hash."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rewrite_idea(path, idea)
-    return hash_file(path)
-
-
-def rewrite_idea(path: Path, idea: Idea) -> None:
-    """Write an idea's file, replacing an earlier one."""
-    write_text(path, idea.model_dump_json(indent=2) + "\n")
+def write_idea(path: Path, idea: Idea) -> str:
+    """Write an idea's file, replacing an earlier one; return its text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = idea.model_dump_json(indent=2) + "\n"
+    write_text(path, text)
+    return text
 
 
 def proposed(idea: Idea, idea_hash: str, changes: tuple[str, ...] = ()) -> IdeaProposed:
@@ -62,13 +60,13 @@ def proposed(idea: Idea, idea_hash: str, changes: tuple[str, ...] = ()) -> IdeaP
     )
 
 
-def known_idea(path: Path, idea_hash: str = "") -> Idea:
-    """Return a recorded idea; `idea_hash` is the file's hash if it is known.
+def known_idea(path: Path, idea_hash: str = "", read: Read = read_regular) -> Idea:
+    """Return a recorded idea; for the arguments see `read_idea`.
 
     Raises IdeaDamaged if the file is missing or damaged.
     """
     try:
-        idea = read_idea(path, idea_hash)
+        idea = read_idea(path, idea_hash, read)
     except OSError as error:
         raise IdeaDamaged(
             f"{path}: cannot be read: {error.strerror}; restore it from a backup"

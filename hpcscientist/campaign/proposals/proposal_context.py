@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -156,7 +157,8 @@ class Knowledge:
 
     A model never sees the control arm's ideas: what it learned from them would not be its own.
     `tells` false: it sees its earlier ideas, but not their outcomes. `seeds` is the recipe's number
-    of seeds. `evidence` returns what else was measured of an idea.
+    of seeds. `evidence` returns what else was measured of an idea, and `read` a recorded
+    file's content.
     """
 
     paths: RunPaths
@@ -168,6 +170,7 @@ class Knowledge:
     seeds: int
     tells: bool = True
     evidence: Callable[[str], IdeaEvidence] = lambda idea_id: NOTHING
+    read: Callable[[Path], bytes] = read_regular
     _measured: list[PastScore] = field(default_factory=list)  # scores of ended control-arm ideas
     _looked_at: int = 0  # control-arm ideas up to this number are in `_measured`
     _findings: dict[str, Finding] = field(default_factory=dict)
@@ -230,11 +233,10 @@ class Knowledge:
         if not improved:
             return None
         best = max(improved, key=lambda i: gain(judged[i].comparison, self.objective.primary))
+        path, known = self.paths.idea(best).idea, self.state.ideas[best].idea_hash
         return Leader(
             idea_id=best,
-            proposal=known_idea(
-                self.paths.idea(best).idea, self.state.ideas[best].idea_hash
-            ).proposal,
+            proposal=known_idea(path, known, self.read).proposal,
             effect=effect_of(judged[best].comparison, self.objective.primary),
         )
 
@@ -349,9 +351,9 @@ class Grounding:
         )
 
     def _known(self) -> Survey | None:
-        self.integrity.check(self.paths.survey, recorded=False)
         try:
-            return Survey.model_validate_json(read_regular(self.paths.survey))
+            content = self.integrity.read(self.paths.survey, recorded=False)
+            return Survey.model_validate_json(content)
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:

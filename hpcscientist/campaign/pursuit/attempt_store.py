@@ -10,8 +10,7 @@ from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import IdeaDamaged, RunDirectoryError
 from hpcscientist.files.atomic import read_tail
-from hpcscientist.files.handed import LARGEST_TEXT
-from hpcscientist.files.hashing import hash_bytes, hash_texts, holds
+from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -119,11 +118,9 @@ class AttemptStore:
         number = idea.ended.attempt
         place = self.paths.idea(idea_id)
         code = place.code(number)
-        for path in (code, place.idea):
-            self.integrity.check(path)
-        if not holds(code, idea.code_hashes[number], LARGEST_TEXT):
+        if not self.integrity.holds(code, idea.code_hashes[number]):
             raise IdeaDamaged(
                 f"{code}: is not the code that was measured; restore it from a backup"
             )
-        known_idea(place.idea, idea.idea_hash)
+        known_idea(place.idea, idea.idea_hash, self.integrity.read)
         return number

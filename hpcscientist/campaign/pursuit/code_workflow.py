@@ -15,7 +15,6 @@ from hpcscientist.conduct.reference import values as reference_values
 from hpcscientist.conduct.strategy.steps import Ran, Read
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
@@ -170,9 +169,8 @@ class CodeWorkflow:
         event, path = self.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
         if event is None:
             return None
-        self.integrity.check(path)
         try:
-            content = read_regular(path, follow=False)
+            content = self.integrity.read(path)
             if hash_bytes(content) == event.plan_hash:
                 return ExperimentPlan.model_validate_json(content), event.remark
             what = "is not what was planned"

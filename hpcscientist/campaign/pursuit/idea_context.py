@@ -16,7 +16,6 @@ from hpcscientist.authoring import attempts
 from hpcscientist.campaign.integrity import FileIntegrity
 from hpcscientist.campaign.pursuit.attempt_store import AttemptTrial
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.history.entities import IdeaState
@@ -81,17 +80,14 @@ class IdeaContext:
 
     def review(self, number: int) -> CodeReview:
         """Return the review of a version. Raises IdeaDamaged."""
-        path = self.paths.review(number)
-        self.integrity.check(path)
-        return _read(path, CodeReview)
+        return self._parsed(self.paths.review(number), CodeReview)
 
     def reading(self, number: int) -> AnalysisReply | None:
         """Return the analyst's reading `number`, None if its reply was unusable. Raises
         IdeaDamaged.
         """
         path = self.paths.reading(number)
-        self.integrity.check(path)
-        return _read(path, AnalysisReply) if path.exists() else None
+        return self._parsed(path, AnalysisReply) if path.exists() else None
 
     def seen(self, known: int) -> tuple[str, ...]:
         """Return the code hashes of the piloted versions up to number `known`."""
@@ -127,8 +123,8 @@ class IdeaContext:
 
     def _read(self, number: int) -> Draft:
         idea, code = self.standing, self.paths.code(number)
-        self.integrity.check(code)
-        draft = attempts.load(self.paths, number, idea.notes.get(number))
+        copied = self.integrity.copied(code)
+        draft = attempts.load(self.paths, number, idea.notes.get(number), copied)
         if draft is None or hash_texts(draft.files) != idea.code_hashes[number]:
             raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "
@@ -141,9 +137,8 @@ class IdeaContext:
             )
         return draft
 
-
-def _read(path: Path, kind: type[V]) -> V:
-    try:
-        return kind.model_validate_json(read_regular(path, follow=False))
-    except (OSError, ValidationError) as error:
-        raise IdeaDamaged(f"{path}: is gone or damaged; restore it from a backup") from error
+    def _parsed(self, path: Path, kind: type[V]) -> V:
+        try:
+            return kind.model_validate_json(self.integrity.read(path))
+        except (OSError, ValidationError) as error:
+            raise IdeaDamaged(f"{path}: is gone or damaged; restore it from a backup") from error

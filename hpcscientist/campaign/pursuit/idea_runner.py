@@ -284,8 +284,8 @@ class IdeaRunner:
 
     def _idea(self, idea_id: str) -> Idea:
         path = self.attempt_store.paths.idea(idea_id).idea
-        self.attempt_store.integrity.check(path)
-        return known_idea(path, self.state.ideas[idea_id].idea_hash)
+        read = self.attempt_store.integrity.read
+        return known_idea(path, self.state.ideas[idea_id].idea_hash, read)
 
 
 # Wires up the idea runner of a campaign.
