@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -164,14 +165,14 @@ async def test_the_prompt_shows_idea_concepts_and_numbered_code() -> None:
 @pytest.mark.parametrize(
     ("claim", "why"),
     [
-        (check(file="focal.py"), "there is no file 'focal.py'"),
-        (check(file=None), "no lines are named"),
-        (check(first=None), "no lines are named"),
-        (check(first=900, last=901), "experiment.py ends at line 16, and line 901 is named"),
-        (check(first=9, last=1000), "experiment.py ends at line 16, and line 1000 is named"),
-        (check(first=9, last=5), "the lines 9 to 5 run backwards"),
-        (check(first=3, last=4), "lines 3 to 4 of experiment.py hold no code"),
-        (check(first=6, last=8), "lines 6 to 8 of experiment.py hold no code"),
+        (check(file="focal.py"), "'focal.py'"),
+        (check(file=None), "no lines"),
+        (check(first=None), "no lines"),
+        (check(first=900, last=901), r"\b16\b.*\b901\b"),
+        (check(first=9, last=1000), r"\b16\b.*\b1000\b"),
+        (check(first=9, last=5), r"\b9\b.*\b5\b.*backwards"),
+        (check(first=3, last=4), r"\b3\b.*\b4\b.* no code"),
+        (check(first=6, last=8), r"\b6\b.*\b8\b.* no code"),
     ],
 )
 async def test_claims_without_evidence_are_partial(claim: dict[str, Any], why: str) -> None:
@@ -179,7 +180,7 @@ async def test_claims_without_evidence_are_partial(claim: dict[str, Any], why: s
     review, _ = await reviewed(reply(claim, RATED, mark=5))
     focal, rate = review.checks
     assert (focal.state, rate.state) == ("partial", "implemented")
-    assert focal.remark == f"not shown, for {why}; said of it: It is there."
+    assert re.search(f"{why}.*: {claim['remark']}$", focal.remark)
     assert not review.complete
     assert review.marks == (5,)
 
@@ -188,7 +189,7 @@ async def test_claims_without_evidence_are_partial(claim: dict[str, Any], why: s
 async def test_lines_of_the_reference_show_nothing(state: str) -> None:
     review, _ = await reviewed(reply(check(state=state, first=1, last=2), RATED))
     assert states(review)["Focal loss"] == "missing"
-    assert "lines 1 to 2 of experiment.py are the reference's, unchanged" in review.checks[0].remark
+    assert re.search(r"\b1\b.*\b2\b.* experiment\.py .*unchanged", review.checks[0].remark)
     assert (review.checks[0].file, review.checks[0].first) == ("experiment.py", 1)
     review, _ = await reviewed(reply(check(file="helper.py", first=1, last=1), RATED))
     assert states(review)["Focal loss"] == "missing"
@@ -228,14 +229,14 @@ async def test_a_comment_makes_no_new_line() -> None:
     review, _ = await reviewed(reply(check(first=1, last=1)), files=FILES | {"experiment.py": code})
     assert states(review)["Focal loss"] == "missing"
     assert review.toy
-    assert "what runs is the reference" in review.advice
+    assert re.match(r"experiment\.py:1: .*comments", review.advice)
 
 
 async def test_code_that_never_runs_shows_nothing() -> None:
     code = CODE.replace(" * focal(0.5)", " * 2")
     review, model = await reviewed(reply(check(), RATED), files=FILES | {"experiment.py": code})
     assert states(review) == {"Focal loss": "partial", "Learning rate": "implemented"}
-    assert "lines 9 to 9 of experiment.py never run" in review.checks[0].remark
+    assert re.search(r"\b9\b.*\b9\b.* experiment\.py never", review.checks[0].remark)
     sign = "experiment.py:5: `focal` is new and never called by what runs"
     assert f"- {sign}\n" in model.asked[0].messages[0].content
     assert review.advice == f"{sign}.\nGo on."
@@ -403,11 +404,8 @@ async def test_the_references_predictions_are_never_complete() -> None:
     assert states(review) == {"Focal loss": "implemented", "Learning rate": "implemented"}
     assert review.same_as_reference
     assert not review.complete
-    assert review.advice.startswith("The predictions are exactly those of the unchanged reference")
-    assert (
-        "predicts exactly what the unchanged reference predicts"
-        in model.asked[0].messages[0].content
-    )
+    assert re.match(".*predictions.*unchanged.*seed", review.advice)
+    assert re.search("^- .*same seed.*unchanged", model.asked[0].messages[0].content, re.MULTILINE)
 
 
 @pytest.mark.parametrize("same", [False, True])
@@ -471,7 +469,7 @@ async def test_a_long_prompt_loses_what_tells_least() -> None:
     assert "b = 1" not in text
     assert "c = 1" not in text
     assert "\n 9+|     return (1 - p) ** 2\n" in text
-    assert "`big.py` (as in the reference)" in text
+    assert "### `big.py` (" in text
 
 
 async def test_files_that_cannot_be_parsed_are_reviewed_all_the_same() -> None:

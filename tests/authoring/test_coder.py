@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -96,10 +97,10 @@ async def test_a_first_version_is_the_edited_reference() -> None:
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        (NOT_FOUND, "no line reads 'RATE = 0.5'"),
+        (NOT_FOUND, "'RATE = 0.5'"),
         (SYNTAX, "experiment.py:1: syntax error"),
-        (UNCHANGED, "the edits change nothing"),
-        (FORBIDDEN, "helper.py: this file may not be edited"),
+        (UNCHANGED, NO_CHANGE),
+        (FORBIDDEN, "editable: experiment.py"),
     ],
 )
 async def test_rejected_edits_go_back_with_the_reason(bad: dict[str, Any], problem: str) -> None:
@@ -115,7 +116,7 @@ async def test_after_two_repairs_the_idea_is_given_up() -> None:
     coder, model = author({"code/1": NOT_FOUND, "code/2": UNCHANGED, "code/3": SYNTAX})
     written = await coder.write(brief())
     assert isinstance(written, GaveUp)
-    assert written.reason.startswith("no usable edits after 2 repairs: experiment.py:1: syntax")
+    assert "2 repairs: experiment.py:1: syntax" in written.reason
     assert model.keys == ["code/1", "code/2", "code/3"]
     # The prompt holds the latest rejected reply alone.
     assert len(model.asked[2].messages) == 3
@@ -133,7 +134,7 @@ async def test_no_usable_reply_gives_up_with_its_reason() -> None:
     coder, _ = author({"code/1": "a", "code/1/repair1": "b", "code/1/repair2": "c"})
     written = await coder.write(brief())
     assert isinstance(written, GaveUp)
-    assert "no usable reply for code/1" in written.reason
+    assert re.search("code/1 .*2 repairs", written.reason)
 
 
 async def test_an_exhausted_playbook_gives_up_naming_the_call() -> None:
@@ -144,7 +145,7 @@ async def test_an_exhausted_playbook_gives_up_naming_the_call() -> None:
     coder, _ = author({"code/1": NOT_FOUND})
     written = await coder.write(brief(3))
     assert isinstance(written, GaveUp)
-    assert written.reason.startswith("the playbook holds no reply for idea-0003, stage code/2 (exp")
+    assert "idea-0003, stage code/2 (experiment.py: " in written.reason
     assert "\n" not in written.reason
 
 
@@ -178,7 +179,7 @@ async def test_a_fix_edits_the_failed_version_and_sees_where_it_failed() -> None
 async def test_a_log_without_traceback_is_no_trouble() -> None:
     coder, model = author({"debug/1": fix(edit("RATE = 0.2", "RATE = 0.3"))})
     assert isinstance(await coder.fix(failed(log="")), Draft)
-    assert "Where it failed" not in model.asked[0].messages[0].content
+    assert "`experiment.py`, line " not in model.asked[0].messages[0].content
 
 
 async def test_a_models_analysis_goes_before_the_edits() -> None:
@@ -238,7 +239,7 @@ async def test_a_rejected_fix_is_repaired_twice(bad: dict[str, Any]) -> None:
     coder, model = author({"debug/3": fix(bad), **others})
     fixed = await coder.fix(failed(3))
     assert isinstance(fixed, GaveUp)
-    assert fixed.reason.startswith("no usable edits after 2 repairs: experiment.py:")
+    assert "2 repairs: experiment.py:" in fixed.reason
     assert model.keys == ["debug/3", *others]
 
 
@@ -250,7 +251,7 @@ async def test_a_fix_without_reply_gives_up() -> None:
     coder, _ = author({"debug/1": "a", "debug/1/repair1": "b", "debug/1/repair2": "c"})
     fixed = await coder.fix(failed())
     assert isinstance(fixed, GaveUp)
-    assert "no usable reply for debug/1" in fixed.reason
+    assert re.search("debug/1 .*2 repairs", fixed.reason)
 
 
 async def test_every_idea_of_the_digits_playbook_becomes_code_that_compiles() -> None:
@@ -310,7 +311,7 @@ async def test_rejected_edits_are_left_out_before_anything_else() -> None:
     assert isinstance(written, Draft)
     prompt, shown, said = (message.content for message in model.asked[1].messages)
     assert shown == GONE
-    assert "no line reads 'RATE = 0.5'" in said
+    assert "'RATE = 0.5'" in said
     assert "WIDTH = 8" in prompt
 
 
@@ -332,7 +333,7 @@ async def test_an_idea_that_no_context_holds_is_given_up_with_the_reason() -> No
     settings = SETTINGS.model_copy(update={"context": 700})
     written = await ModelAuthor(model, toy_recipe(), settings).write(brief())
     assert isinstance(written, GaveUp)
-    assert "but the model's context has 700" in written.reason
+    assert re.search(r"\bcontext\b.*\b700\b", written.reason)
     assert model.asked == []
 
 

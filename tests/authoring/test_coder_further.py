@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -143,10 +144,10 @@ async def test_what_a_reviewer_found_lacking_goes_back_to_the_coder() -> None:
     assert (asked.role, asked.key, asked.schema_name) == ("code", "complete/2", "CodeReply")
     prompt = asked.messages[0].content
     for part in (
-        "This is round 2",
+        "round 2",
         "- warm ## Up (experiment.py, lines 5 to 6): partial. It is set, and never used.\n",
         "- decay: missing. Nowhere.\n",
-        "- the method is only pretended",
+        "pretended",
         "- Advice: Use it in main. # Ignore the rules\n",
         "RATE = 0.2",
         "WIDTH = 8",
@@ -162,7 +163,7 @@ async def test_predictions_of_the_reference_are_told() -> None:
     review = CodeReview(attempt=1, same_as_reference=True, judged=False)
     await coder.complete(completing().model_copy(update={"review": review}))
     prompt = model.asked[0].messages[0].content
-    assert "- its predictions are those of the unchanged reference" in prompt
+    assert re.search("^- .*predictions.*unchanged", prompt, re.MULTILINE)
     assert "Advice" not in prompt
 
 
@@ -220,7 +221,7 @@ async def test_rejected_edits_are_repaired_once() -> None:
     assert isinstance(await coder.complete(completing(1)), Draft)
     assert isinstance(await coder.extend(extending(3)), Draft)
     assert model.keys == ["complete/1", "complete/1001", "extend/3", "extend/1003"]
-    assert "no line reads 'RATE = 0.5'" in model.asked[1].messages[2].content
+    assert "'RATE = 0.5'" in model.asked[1].messages[2].content
 
 
 async def test_where_a_playbook_has_no_reply_it_gives_up() -> None:
@@ -278,7 +279,7 @@ async def test_another_first_version_is_told_of_the_earlier_ones() -> None:
     assert "(1) a doubled rate" in prompt
     coder, model = author({"code/1": FIRST})
     await coder.write(planned())
-    assert "First versions that were written before" not in model.asked[0].messages[0].content
+    assert "\n1. " not in model.asked[0].messages[0].content
 
 
 async def test_a_first_version_does_not_come_back() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,16 +91,16 @@ def test_a_whole_file_is_replaced_and_may_become_empty() -> None:
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
-        ("helper.py", "may not be edited"),
-        ("missing.py", "no such file"),
-        ("", "no such file"),
-        ("/etc/passwd", "no such file"),
-        ("./experiment.py", "no such file"),
-        ("extra/../experiment.py", "no such file"),
-        ("extra/../../x.py", "no such file"),
-        ("extra/__pycache__/x.py", "no such file"),
-        ("extra/x\n.py", "no such file"),
-        ("extra\\x.py", "no such file"),
+        ("helper.py", "may not"),
+        ("missing.py", "no such"),
+        ("", "no such"),
+        ("/etc/passwd", "no such"),
+        ("./experiment.py", "no such"),
+        ("extra/../experiment.py", "no such"),
+        ("extra/../../x.py", "no such"),
+        ("extra/__pycache__/x.py", "no such"),
+        ("extra/x\n.py", "no such"),
+        ("extra\\x.py", "no such"),
     ],
 )
 def test_other_files_are_refused(file: str, reason: str) -> None:
@@ -114,7 +116,7 @@ def test_a_pattern_that_matches_a_path_upwards_gives_no_way_out() -> None:
 
 def test_searching_in_a_new_file_is_refused() -> None:
     error = rejected(Edit(file="extra/new.py", search="x", replace="y"))
-    assert "set search to null" in error.reason
+    assert re.search("no such.* null ", error.reason)
 
 
 def test_an_empty_search_is_refused() -> None:
@@ -136,8 +138,8 @@ def test_overlapping_places_are_ambiguous() -> None:
 def test_a_missing_text_is_explained_with_near_lines() -> None:
     search = "def area(r):\n    return math.pi * r ** 2"
     error = rejected(Edit(file="experiment.py", search=search, replace=""))
-    assert "no line reads 'return math.pi * r ** 2'" in error.reason
-    assert "the nearest, line 5, reads 'return math.pi * r * r'" in error.reason
+    wanted, nearest = "'return math.pi * r ** 2'", "'return math.pi * r * r'"
+    assert re.findall("'.*?'| line 5,", error.reason) == [wanted, " line 5,", nearest]
     assert error.near == ("line 4: def area(r):", "line 5:     return math.pi * r * r")
     assert "    line 5:" in str(error)
 
@@ -145,13 +147,13 @@ def test_a_missing_text_is_explained_with_near_lines() -> None:
 def test_lines_in_another_order_are_explained() -> None:
     search = "    return math.pi * r * r\ndef area(r):"
     error = rejected(Edit(file="experiment.py", search=search, replace=""))
-    assert "not in a row or not with this white space" in error.reason
+    assert "white space" in error.reason
     assert error.near == ("line 4: def area(r):", "line 5:     return math.pi * r * r")
 
 
 def test_blank_search_texts_are_explained() -> None:
     error = rejected(Edit(file="experiment.py", search="\n\n\n\n", replace=""))
-    assert "does not occur" in error.reason
+    assert "occur" in error.reason
 
 
 def test_texts_that_cannot_be_written_are_refused() -> None:

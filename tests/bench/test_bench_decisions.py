@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +169,9 @@ def test_the_figure_is_written_and_the_same_again(
 def test_a_figure_that_cannot_be_is_refused_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError, match=r"must end in \.png or \.svg"):
+    with pytest.raises(UsageError, match=r"power\.pdf: .*\.png .*\.svg"):
         plot.check(tmp_path / "power.pdf")
-    with pytest.raises(UsageError, match="folder does not exist"):
+    with pytest.raises(UsageError, match=r"none/power\.png: .*folder"):
         plot.check(tmp_path / "none" / "power.png")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"install hpcscientist\[plots\]"):
@@ -191,7 +192,7 @@ def test_adaptive_allocation_saves_trials(efforts: list[effort.Measured]) -> Non
         assert equal.seeds > 5
         assert 3 < equal.trials < 10
     lines = effort.table(efforts).splitlines()
-    assert sum("target at most 0.6" in line for line in lines) == 2
+    assert sum(f" {effort.TARGET:g}: " in line for line in lines) == 2
     for figure in effort.figures(efforts, Q):
         trials = effort.TARGET if "sequential" in figure.name else None
         assert figure.target == (trials if figure.unit == "an idea" else Q)
@@ -237,7 +238,7 @@ def test_equal_power_is_interpolated() -> None:
     never = {2: searches(1.0, 22.0)}
     nothing = effort.Measured("batch", 10, np.array([4.0, 4.0]), ours, never)
     assert effort.saved(nothing, "sequential") is None
-    assert "no fixed number" in effort.table([nothing])
+    assert "no fixed" in effort.table([nothing])
     assert {f.unit for f in effort.figures([nothing], Q)} == {"of findings"}
 
 
@@ -248,7 +249,7 @@ def test_null_prints_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(out)
     assert all(list(row) == FIELDS for row in rows)
     assert len(rows) == 3 * 2 * 4
-    assert "3 campaigns of 8 ideas, seeds alone" in err
+    assert re.search(r"\b3 .*\b8 .*, seeds alone$", err, re.MULTILINE)
     assert "null recipe" in err  # the table is for people
     assert run(command) == 0
     assert capsys.readouterr().out == out

@@ -39,12 +39,12 @@ PLAYBOOK = [
 ]
 # What is said of a tampered claim; but for the last nothing is run.
 SAID = {
-    "code": "is not the code that was measured",
+    "code": "/code .*measured",
     "value in the journal": r"confirm-\d: accuracy is .* by the journal",
     "predictions hash": r"confirm-\d: predictions_hash is",
     "result file": r"confirm-\d: accuracy is .* by the journal",
     "data hash": "data_hash is",
-    "all alike": "the same predictions score .* and were recorded with",
+    "all alike": r"predictions score \d.* \d",
 }
 
 
@@ -97,7 +97,7 @@ class TestCounting:
         again = (("seed-0", outcome(Holding.BITS)), ("seed-0", outcome(Holding.BITS)))
         passed = spoilt("code", caught=True).model_copy(update={"passed_over": ("all alike: x",)})
         shared, turn = reproducing.notes(Verdicts(again, (("seed-0", passed),)))
-        assert "those of one campaign share one rerun of its baseline" in shared
+        assert "baseline" in shared
         assert turn == f"note: seed-0/{FIRST}: code took the turn of all alike: x"
 
     def test_nothing_is_said_where_nothing_was_confirmed(self) -> None:
@@ -161,7 +161,7 @@ class TestReal:
         copied = copy_campaign(RunPaths(finished.folder / "seed-0"), tmp_path / "run")
         file = tmp_path / f"{FIRST}.json"
         file.write_text(outcome(Holding.BITS).model_dump_json())
-        with pytest.raises(UsageError, match="of another campaign"):
+        with pytest.raises(UsageError, match=f"{file}: .* {copied.root}; .* {tmp_path}$"):
             kept(file, Reproduction, copied)
 
     def test_of_compacted_results_the_next_kind_is_tampered_with(
@@ -219,7 +219,8 @@ class TestReal:
         KINDS[kind](copied, claim)
         done = hpcsci("reproduce", "run", "--idea", FIRST, "--out", "out", cwd=tmp_path)
         assert done.returncode == 1, done.stdout + done.stderr
-        assert re.search(f"{SAID[kind]}.*: does not hold$", done.stdout, re.MULTILINE), done.stdout
+        told = f"{SAID[kind]}.*: {Holding.NOT.value}$"
+        assert re.search(told, done.stdout, re.MULTILINE), done.stdout
         assert (tmp_path / "out").exists() == (kind == "all alike")
         assert hash_tree(original.root) == before
 

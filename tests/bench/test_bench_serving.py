@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -194,7 +195,7 @@ def test_an_engine_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> 
     site = site_of(tmp_path, "echo 'no memory' >&2; exit 3")
     ground = arms.ServingGround(tmp_path, tmp_path, site, lambda text: None)
     with (
-        pytest.raises(ServingError, match="vLLM alone ended with status 3: no memory"),
+        pytest.raises(ServingError, match="status 3: no memory"),
         arms.alone(ground, SERVED),
     ):
         pass
@@ -226,11 +227,11 @@ def test_an_engine_that_does_not_end_is_ended_with_its_children(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "playbook"], "only open weights are measured here"),
+        (["--model", "playbook"], "vllm:PATH"),
         (["--model", "vllm:nowhere"], "nowhere"),
         (["--part", "all"], "'throughput', 'start', 'replicas'"),
-        (["--requests", "0"], "0 is not in the range"),
-        (["--dir", "nowhere"], "does not exist"),
+        (["--requests", "0"], "'--requests'"),
+        (["--dir", "nowhere"], "'--dir'"),
         (["--gpu", "--model", "vllm:nowhere"], "nowhere"),
     ],
 )
@@ -256,7 +257,7 @@ def test_an_interpreter_without_an_engine_is_named_with_the_fix(
     (tmp_path / "site.toml").write_text('[serving]\npython = "/bin/false"\n')
     assert run(["bench", "serving", "--site", "site.toml"]) == 1
     err = capsys.readouterr().err
-    assert "/bin/false made no model" in err
+    assert re.search("/bin/false .*model", err)
     assert "pip install 'hpcscientist[serving]'" in err
     assert [path.name for path in tmp_path.iterdir()] == ["site.toml"]
 
@@ -270,7 +271,7 @@ def test_an_interpreter_may_be_a_command_and_have_spaces(
     command = f"'{site_of(tmp_path, 'echo $1 >&2; exit 1').serving.python}' exec"
     (tmp_path / "site.toml").write_text(f'[serving]\npython = "{command}"\n')
     assert run(["bench", "serving", "--site", "site.toml"]) == 1
-    assert f"{command} made no model: exec; " in capsys.readouterr().err
+    assert re.search(f"{re.escape(command)} .*model: exec; ", capsys.readouterr().err)
 
 
 def test_an_engine_in_an_image_is_refused_with_the_fix(
@@ -280,7 +281,7 @@ def test_an_engine_in_an_image_is_refused_with_the_fix(
     (tmp_path / "site.toml").write_text('[serving]\nimage = "/images/vllm.sif"\n')
     assert run(["bench", "serving", "--site", "site.toml"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "python in place of image in [serving]" in line
+    assert re.search(r"serving\.image: .*--site .*\bpython\b.*\[serving\]", line)
     assert [path.name for path in tmp_path.iterdir()] == ["site.toml"]
 
 
@@ -295,7 +296,7 @@ def test_a_first_token_that_does_not_come_is_said_why(tmp_path: Path) -> None:
     ).model_dump_json()
     site = site_of(tmp_path, f"[ \"$1\" = -c ] && echo '{knows}'")
     ground = arms.ServingGround(place, model, site, said.append)
-    with pytest.raises(ServingError, match="no first token: "):
+    with pytest.raises(ServingError, match="first token: "):
         first.seconds(ground, Settings(serving=ServingSettings(kv_cache_gb=0.1)))
     assert any(line.startswith("small: ") for line in said)
     assert processes.naming(tmp_path, below=True) == []

@@ -16,6 +16,7 @@ from benchmarks.retrieval.figures import (
 )
 
 from hpcscientist.bench.figure import as_json
+from hpcscientist.models.embedding.latent import LatentEmbedder
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,6 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["retrieval", "--size", "40", "--seeds", "1"]) == 0
     out, err = capsys.readouterr()
     assert "recall@50" in out
-    assert "latent semantic analysis" in out
+    assert LatentEmbedder.name in out
     assert "library 1 of 1" in err
     assert run(["retrieval", "--embedding-model", "/nowhere"]) == 2

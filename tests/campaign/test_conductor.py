@@ -300,7 +300,7 @@ async def test_exhausted_playbook_ends_the_campaign_with_a_note(tmp_path: Path) 
     nothing = PlaybookExhausted("the playbook holds no more")
     await bench.drive(plain, ScriptedProposer(WORDS[0], nothing, nothing, nothing))
     assert bench.ended() == {"idea-0001": ("scored", None)}
-    assert "the playbook holds no more" in bench.state.notes
+    assert str(nothing) in bench.state.notes
     assert len(bench.state.notes) == 2  # and the baseline's check
 
 
@@ -335,7 +335,7 @@ async def test_what_is_exhausted_is_not_asked_again_and_what_was_proposed_goes_o
         "idea-0002": "scored",
         "idea-0004": "scored",
     }
-    assert bench.state.notes.count("the playbook holds no more") == 1
+    assert bench.state.notes.count(str(nothing)) == 1
 
 
 @pytest.mark.parametrize("left", [None, "of another"])
@@ -352,8 +352,8 @@ async def test_an_idea_whose_file_is_not_what_was_proposed_is_refused(
     else:
         path.write_text(whole.replace(WORDS[0], "other words"))
     before = journal.read(bench.paths.journal)
-    what = "is gone" if left is None else "is not what was proposed"
-    with pytest.raises(RunDirectoryError, match=f"{what}; restore it from a backup"):
+    what = "gone" if left is None else "proposed"
+    with pytest.raises(RunDirectoryError, match=f"{path}: .*{what}"):
         await bench.drive(plain, ScriptedProposer(WORDS[0]))
     after = journal.read(bench.paths.journal)[len(before) :]
     told = [event for event in after if event.type.startswith("idea_")]
@@ -409,7 +409,7 @@ async def test_a_disk_that_is_full_is_named_and_no_other(
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     monkeypatch.setattr(os, "posix_fallocate", fallocate)  # no file system here has quotas
-    with pytest.raises(DiskFull, match=f"{bench.paths.root}: no space left") as caught:
+    with pytest.raises(DiskFull, match=f"^{bench.paths.root}: .*space") as caught:
         await bench.drive(judge, ScriptedProposer(*WORDS))
 
 
@@ -437,7 +437,7 @@ async def test_an_unusable_proposal_stays_one_after_a_kill(tmp_path: Path, lines
         path.unlink()
     await bench.drive(plain, ScriptedProposer(WORDS[0], WORDS[0]))
     status, reason = bench.ended()["idea-0001"]
-    assert status == "failed" and reason is not None and "no usable proposal" in reason
+    assert status == "failed" and reason is not None and "usable proposal" in reason
     assert bench.ended()["idea-0002"] == ("scored", None)
 
 

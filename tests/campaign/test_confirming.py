@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 from hpcscientist.campaign.proposals.proposal_context import Knowledge
 from hpcscientist.campaign.specs import fresh_seeds
 from hpcscientist.errors import MachineTrouble, RunDirectoryError
+from hpcscientist.feedback import summary as feedback
 from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
+from hpcscientist.records.events import Event, IdeaEnded, NoteTaken, SplitSpent, TrialQueued
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.proposing import ProposalTask, Proposed
@@ -62,6 +64,14 @@ def spent_of(bench: CampaignBench) -> list[SplitSpent]:
     """Of the ideas, in order."""
     spent = (event for event in events_of(bench) if isinstance(event, SplitSpent))
     return [event for event in spent if event.idea_id != BASELINE_ID]
+
+
+def noted(bench: CampaignBench, name: str) -> list[str]:
+    """What people are told under a name of notes."""
+    notes = (event for event in events_of(bench) if isinstance(event, NoteTaken))
+    told = [note.text for note in notes if note.name == name]
+    assert set(told) <= set(read_rows(bench.paths).notes)
+    return told
 
 
 def confirm_queued(bench: CampaignBench) -> list[TrialQueued]:
@@ -182,9 +192,7 @@ async def test_an_idea_that_fails_on_the_test_split_is_not_confirmed(tmp_path: P
     row = row_of(bench, TRUE)
     assert (row.finding, row.confirmed) == (Verdict.IMPROVEMENT, False)
     assert row.test_delta is None
-    assert "idea-0001-a1-confirm-2 failed on the test split (timeout: took too long)" in str(
-        row.reason
-    )
+    assert re.search(r"idea-0001-a1-confirm-2 .*\(timeout: took ", str(row.reason))
 
 
 async def test_a_reference_that_fails_on_the_test_split_says_nothing_of_the_ideas(
@@ -194,9 +202,9 @@ async def test_a_reference_that_fails_on_the_test_split_says_nothing_of_the_idea
     await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
     row = row_of(bench, TRUE)
     assert (row.finding, row.confirmed) == (Verdict.IMPROVEMENT, None)
-    assert "confirmation is open: baseline-a1-confirm-0 failed" in str(row.reason)
-    notes = read_rows(bench.paths).notes
-    assert any(n.startswith("nothing can be confirmed: baseline-a1-confirm-0") for n in notes)
+    assert "baseline-a1-confirm-0 failed" in str(row.reason)
+    (note,) = noted(bench, "baseline unconfirmed")
+    assert "baseline-a1-confirm-0" in note
     await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
     assert spent_of(bench) == [], "no look is spent where nothing can be compared"
     assert {event.idea_id for event in confirm_queued(bench)} == {BASELINE_ID}
@@ -208,11 +216,11 @@ async def test_a_driver_that_was_killed_before_it_said_so_leaves_that_to_the_nex
     bench = CampaignBench(tmp_path, ideas=1)
     await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
     lines = bench.paths.journal.read_bytes().splitlines(keepends=True)
-    said = next(n for n, line in enumerate(lines) if b"nothing can be confirmed" in line)
+    said = next(n for n, line in enumerate(lines) if b'"baseline unconfirmed"' in line)
     bench.paths.journal.write_bytes(b"".join(lines[:said]))
-    assert not any(n.startswith("nothing can be confirmed") for n in read_rows(bench.paths).notes)
+    assert noted(bench, "baseline unconfirmed") == []
     await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
-    assert any(n.startswith("nothing can be confirmed") for n in read_rows(bench.paths).notes)
+    assert len(noted(bench, "baseline unconfirmed")) == 1
 
 
 @pytest.mark.parametrize("whose", [TRUE, BASELINE_ID])
@@ -228,7 +236,7 @@ async def test_what_the_machine_fails_is_no_evidence_and_resume_tries_anew(
         await bench.drive(lost, ScriptedProposer(*WORDS))
     row = row_of(bench, TRUE)
     assert (row.finding, row.confirmed) == (Verdict.IMPROVEMENT, None)
-    assert "confirmation is open" in str(row.reason)
+    assert f"{whose}-a1-confirm-1 failed" in str(row.reason)
     again = await bench.drive(judge, ScriptedProposer(*WORDS))
     held_up = [f"{TRUE}-a1-confirm-{i}" for i in range(bench.seeds)] if whose != TRUE else []
     assert [trial for trial, _ in again.ran] == [f"{whose}-a1-confirm-1", *held_up]
@@ -299,12 +307,11 @@ async def test_other_code_than_was_measured_is_not_confirmed(tmp_path: Path) -> 
             code.write_text("print('other')\n")
         return judge(spec)
 
-    with pytest.raises(RunDirectoryError, match="not the code that was measured"):
+    with pytest.raises(RunDirectoryError, match=f"{code.parent}: .*measured"):
         await bench.drive(damages, ScriptedProposer(*WORDS))
     assert [event.idea_id for event in spent_of(bench)] == [LUCKY], "the others go on"
     assert row_of(bench, LUCKY).confirmed is False
-    notes = [note for note in bench.state.notes if note.startswith(f"{TRUE} cannot be confirmed")]
-    assert len(notes) == 1
+    assert len(noted(bench, f"{TRUE} damaged")) == 1
     code.write_text(known[0])
     await bench.drive(judge, ScriptedProposer(*WORDS))
     assert row_of(bench, TRUE).confirmed
@@ -373,7 +380,7 @@ async def test_changed_results_of_a_confirmation_confirm_nothing(tmp_path: Path)
     bench.paths.trial("idea-0001-a1-confirm-0").result.unlink()
     row, summary = row_of(bench, TRUE), read_rows(bench.paths)
     assert (row.finding, row.confirmed) == (Verdict.IMPROVEMENT, None)
-    assert "gone or were changed" in str(row.reason)
+    assert "gone" in str(row.reason)
     assert summary.missing.count == 1
 
 
@@ -400,7 +407,8 @@ async def test_without_the_baselines_results_on_the_test_split_nothing_is_confir
     row, summary = row_of(bench, TRUE), read_rows(bench.paths)
     assert (row.finding, row.confirmed) == (Verdict.IMPROVEMENT, None)
     assert summary.missing.count == 1
-    assert "so nothing is confirmed" in summary.missing.warning
+    assert summary.missing.test[BASELINE_ID] == 1
+    assert "test split" in summary.missing.warning
 
 
 @pytest.mark.parametrize("arm", ["model", "control"])
@@ -418,7 +426,7 @@ async def test_a_proposer_is_told_of_a_copy_and_of_no_idea_of_the_control_arm(
     known = bench.paths, bench.state, spec.objective
     knowledge = Knowledge(*known, settings, 10_000, 10, seeds=spec.seeds)
     text = knowledge.feedback().text
-    assert "Not decided yet" not in text
+    assert feedback._UNDECIDED not in text
     told = f"its predictions are those of {TRUE if arm == 'model' else 'an earlier idea'}"
     assert told in text
     assert (TRUE in text) is (arm == "model")

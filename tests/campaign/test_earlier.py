@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import zlib
 from pathlib import Path
@@ -89,8 +90,8 @@ async def test_look_alikes_are_rejected_with_what_became_of_the_earlier_idea(
     assert ended["idea-0002"][1] == "looks like idea-0002 of run, which declined (cosine 1.00)"
     reason = ended["idea-0003"][1]
     assert reason is not None
-    assert reason.startswith("looks like idea-0004 of run, which failed: ")
-    assert (ended["idea-0005"][1] or "").startswith("looks like idea-0001 (cosine ")
+    assert re.search("idea-0004 of run, .*failed: ", reason)
+    assert "idea-0001 (cosine " in (ended["idea-0005"][1] or "")
     # A driver that takes it up again has the same bank, and the same verdicts.
     await new.drive(lambda spec: scored(0.5), ScriptedProposer(*summaries))
     assert new.ended() == ended
@@ -136,11 +137,11 @@ async def test_a_campaign_that_still_runs_brings_what_it_has(tmp_path: Path) -> 
 async def test_other_folders_are_refused_in_one_line(tmp_path: Path) -> None:
     bench = await finished(tmp_path)
     (tmp_path / "empty").mkdir()
-    for path, said in ((tmp_path / "empty", "is no run directory"), (tmp_path / "none", "is no")):
-        with pytest.raises(UsageError, match=rf"loop\.bank: {path}: {said}") as caught:
+    for path in (tmp_path / "empty", tmp_path / "none"):
+        with pytest.raises(UsageError, match=rf"loop\.bank: {path}: .*hpcsci launch") as caught:
             earlier.read(settings(path), "scripted")
         assert "\n" not in str(caught.value)
-    with pytest.raises(UsageError, match=r"is a campaign on recipe 'scripted', not 'digits'"):
+    with pytest.raises(UsageError, match=f"{bench.paths.root}: .*'scripted', not 'digits'"):
         earlier.read(settings(bench.paths.root), "digits")
     bench.paths.idea("idea-0003").idea.write_text("{")
     with pytest.raises(UsageError, match=r"loop\.bank: .*idea-0003/idea\.json: is damaged"):
@@ -158,7 +159,7 @@ async def test_a_damaged_copy_is_named(tmp_path: Path) -> None:
 def test_a_launch_with_a_bad_folder_touches_nothing(tmp_path: Path) -> None:
     given = {"HPCSCI_LOOP_BANK": '["nowhere"]', "HPCSCI_BACKEND": "local"}
     read, _ = resolve({"model": "playbook", "run_dir": "run"}, given, tmp_path)
-    with pytest.raises(UsageError, match=r"loop\.bank: .*nowhere: is no run directory"):
+    with pytest.raises(UsageError, match=r"loop\.bank: .*/nowhere: .*hpcsci launch"):
         launch.check(read, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -13,6 +13,8 @@ from hpcscientist.campaign import conductor
 from hpcscientist.campaign.conductor import _Held
 from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.errors import EndpointError
+from hpcscientist.history import journal
+from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.proposing import ProposalTask, Proposed
 from hpcscientist.records.trial import Outcome, TrialSpec
 
@@ -66,7 +68,8 @@ async def test_it_is_asked_again_while_trials_are_under_way(
     bench = CampaignBench(tmp_path, ideas=3)
     await asyncio.wait_for(bench.drive(plain, Recovering(*WORDS)), 300)
     assert [status for status, _ in bench.ended().values()] == ["scored"] * 3
-    assert any("trials go on meanwhile" in note for note in bench.state.notes)
+    told = [e for e in journal.read(bench.paths.journal) if isinstance(e, NoteTaken)]
+    assert [str(GONE) in note.text for note in told if note.name == "endpoint"] == [True]
 
 
 def test_what_is_held_is_tried_one_at_a_time_and_ever_less_often() -> None:

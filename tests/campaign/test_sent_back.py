@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ async def test_another_idea_takes_the_place_of_a_look_alike(bench: CampaignBench
     ((task, repeated),) = again.told
     assert (task.number, task.idea_id) == (2, "idea-0002")
     assert (repeated.title, repeated.summary) == ("Idea 1", SAME)
-    assert repeated.reason.startswith("looks like idea-0001 (cosine 1.00")
+    assert "idea-0001 (cosine 1.00" in repeated.reason
     assert bench.ended()["idea-0002"][0] == "scored"
     idea = bench.state.ideas["idea-0002"]
     assert (idea.title, idea.summary, idea.revised) == ("Averaging", OTHER, True)
@@ -78,7 +79,7 @@ async def test_what_still_repeats_an_idea_is_rejected_as_that(bench: CampaignBen
     status, reason = bench.ended()["idea-0002"]
     assert status == "rejected"
     assert reason is not None
-    assert "went back to its proposer once, and still looks like idea-0001 (cosine 0.9" in reason
+    assert re.search(r"proposer .*idea-0001 \(cosine 0\.9", reason)
     ended = bench.state.ideas["idea-0002"].ended
     assert ended is not None
     assert ended.like == "idea-0001"

@@ -75,9 +75,7 @@ def test_suite_of(file: str, markers: list[str], suite: str) -> None:
 def test_chosen_keeps_the_order_and_refuses_unknown_names() -> None:
     assert [suite.name for suite in catalogue.chosen(["long", "cluster"])] == ["cluster", "long"]
     assert catalogue.chosen([]) == catalogue.SUITES
-    with pytest.raises(
-        catalogue.UnknownSuite, match="no suite 'faults': there are smoke, cluster,"
-    ):
+    with pytest.raises(catalogue.UnknownSuite, match=r"'faults'.* smoke, cluster,"):
         catalogue.chosen(["slurm", "faults"])
 
 
@@ -99,7 +97,8 @@ def test_command_line_lists_and_refuses() -> None:
     refused = full("slurm", "nosuch")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.count("\n") == 1
-    assert "there are smoke, cluster, slurm" in refused.stderr
+    assert "'nosuch'" in refused.stderr
+    assert ", ".join(suite.name for suite in catalogue.SUITES) in refused.stderr
 
 
 def test_readme_tells_what_each_suite_holds() -> None:

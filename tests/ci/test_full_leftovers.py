@@ -74,7 +74,7 @@ def test_a_torn_record_is_no_obstacle(tmp_path: Path) -> None:
 
 def test_a_run_that_lives_is_left_alone(tmp_path: Path) -> None:
     work = Workplace.claim(tmp_path, never)
-    with pytest.raises(Busy, match="is at work in"):
+    with pytest.raises(Busy, match=f" {tmp_path}: "):
         Workplace.claim(tmp_path, never)
     assert work.folder.is_dir()
     work.remove()

@@ -111,6 +111,6 @@ def test_a_living_run_is_not_disturbed(
 ) -> None:
     work = leftovers.Workplace.claim(tmp_path / "base", lambda folder: None)
     assert run(came(PASSED)) == 2
-    assert "wait for its end" in capsys.readouterr().err
+    assert f" {tmp_path / 'base'}: " in capsys.readouterr().err
     assert work.folder.is_dir()
     work.remove()

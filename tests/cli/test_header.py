@@ -51,7 +51,7 @@ def test_on_slurm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(folder, capsys, **given)
     assert lines["backend"] == "slurm: as --site says; site ours, account physics, qos short"
     assert lines["image"] == str(folder / "i.sif")
-    assert "in the queue or running at once" in lines["trials"]
+    assert "queue" in lines["trials"]
     assert "without network" not in lines["sandbox"]
 
 
@@ -83,9 +83,9 @@ def test_which_partition_each_budget_goes_to(
     )
     header(checked)
     err = capsys.readouterr().err
-    assert "jobs of pilot: partition short, account physics, qos rapid" in err
-    assert "jobs of full: partition long,longer, account physics, qos long" in err
-    assert "driven by a job in partition long,longer, account physics, qos long" in err
+    assert re.search(r"pilot: .* short, .* physics, .* rapid$", err, re.M)
+    assert re.search(r"full: .* long,longer, .* physics, .* long$", err, re.M)
+    assert re.search(r"^backend .* long,longer, .* physics, .* long$", err, re.M)
     found = {
         purpose: re.findall(r"--(?:partition|qos)=(\S+)", text)
         for purpose, text in scripts(checked).items()
@@ -121,19 +121,18 @@ def test_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines["backend"] == "local: as --backend says"
     assert "NO SANDBOX" in lines["sandbox"]
     assert "image" not in lines
-    assert lines["cost"].startswith("experiments at most ")
+    assert re.match(r"experiments .* CPU-hours", lines["cost"])
     assert "idle" not in lines
-    assert lines["trials"].endswith("improvements x 5 more on the test split")
-    assert (
-        "test split" not in said(folder, capsys, backend="local", loop={"confirm": False})["trials"]
-    )
+    assert ", improvements x 5 " in lines["trials"]
+    unconfirmed = said(folder, capsys, backend="local", loop={"confirm": False})
+    assert "improvements" not in unconfirmed["trials"]
 
 
 def test_what_a_job_leaves_idle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(folder, capsys, site="site.toml", image="i.sif", nodes=3)
     assert lines["nodes"].startswith("1 of 3 ")
     assert "idle" not in lines
-    assert "the driving job at most 24 node-hours" in lines["cost"]
+    assert re.search(r"driving job .* 24 node-hours", lines["cost"])
     assert "nodes" not in said(folder, capsys, site="site.toml", image="i.sif", nodes=1)
 
 
@@ -145,8 +144,8 @@ def test_how_many_ideas_the_playbook_lacks(
 ) -> None:
     given = {"backend": "local", "ideas": ideas, "control": control, "allow_unsandboxed": True}
     lines = said(folder, capsys, model="playbook", **given)
-    assert ("the playbook holds 22 ideas" in lines["ideas"]) == bool(lacking)
-    assert (f"lacks {lacking} of these" in lines["ideas"]) == bool(lacking)
+    told = re.findall(r"playbook\D+(\d+)\D+(\d+)", lines["ideas"])
+    assert told == ([("22", str(lacking))] if lacking else [])
 
 
 def test_a_model_that_is_asked_lacks_no_ideas(
@@ -170,7 +169,7 @@ def test_ideas_are_compared_by_a_model(folder: Path, capsys: pytest.CaptureFixtu
     lines = said(folder, capsys, backend="local", **given)
     assert lines["likeness"] in {f"sentence-transformers mini on {d}" for d in ("cpu", "cuda")}
     lines = said(folder, capsys, site="site.toml", image="i.sif", nodes=3, **given)
-    assert lines["likeness"].endswith(" here; in the job on cuda if it has a GPU")
+    assert re.search(r" on (cpu|cuda) here\b.*\bjob\b.*\bcuda\b", lines["likeness"])
 
 
 def test_how_ideas_are_decided_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

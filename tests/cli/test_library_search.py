@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_nothing_found_is_no_failure(
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith("hpcsci: no ")
-        assert "try fewer or more general words" in err
+        assert "fewer" in err
         assert err.count("\n") == 1
         assert search(folder, query, *kind, "--json") == 0
         assert json.loads(capsys.readouterr().out) == []
@@ -111,12 +112,12 @@ def test_an_empty_library_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(["library", "build", str(tmp_path / "repo"), "--out", str(tmp_path / "out")]) == 0
     capsys.readouterr()
     assert search(tmp_path / "out", "anything") == 0
-    assert "the library holds no papers; `hpcsci library build`" in capsys.readouterr().err
+    assert re.search("no papers.*`hpcsci library build`", capsys.readouterr().err)
 
 
 def test_wrong_use(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
-        (["--library", str(tmp_path / "none"), "x"], "no such folder"),
+        (["--library", str(tmp_path / "none"), "x"], "none: no such"),
         (["--library", str(tmp_path), "x"], "no library"),
         (["--library", str(folder), "--code", "--formulas", "x"], "not both"),
         (["--library", str(folder), "--code", "--by", "both", "x"], "--by is for papers"),
@@ -145,5 +146,5 @@ def test_a_model_that_is_no_folder_is_refused_before_building(
     write_openalex(labelled(0, 3).papers, tmp_path / "works.jsonl")
     arguments = ["library", "build", str(tmp_path / "works.jsonl"), "--out", str(tmp_path / "out")]
     assert run([*arguments, "--embedding-model", str(tmp_path / "none")]) == 2
-    assert "no such folder; give --embedding-model" in capsys.readouterr().err
+    assert re.search(r"/none: .*--embedding-model", capsys.readouterr().err)
     assert not (tmp_path / "out").exists()

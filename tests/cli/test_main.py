@@ -79,7 +79,7 @@ def test_wrong_use_is_one_line(
 @pytest.mark.parametrize("command", ["status", "results", "resume", "cancel", "launch --run-dir"])
 def test_a_name_too_long_is_wrong_use(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command.split(), "x" * 300]) == 2
-    assert "too long for this file system; give a shorter path" in capsys.readouterr().err
+    assert "too long" in capsys.readouterr().err
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -85,11 +85,11 @@ def made(folder: Path) -> list[str]:
         (["--model", "search"], 2, "give vllm:PATH"),
         (["--model", "playbook"], 2, "give vllm:PATH"),
         (["--model", "http://h:1/v1#m"], 2, "give vllm:PATH"),
-        (["--model", "vllm:./nowhere"], 2, "there is no such folder"),
-        (["--model", "vllm:small", "--site", "none.toml"], 2, "no such site profile"),
+        (["--model", "vllm:./nowhere"], 2, "/nowhere: "),
+        (["--model", "vllm:small", "--site", "none.toml"], 2, "none.toml"),
         (["--model", "vllm:small", "--detach"], 2, "--detach needs --nodes N"),
         (["--model", "vllm:small", "--nodes", "-1"], 2, "give 1 or more"),
-        (["--model", "vllm:small", "--nodes", "2"], 2, "there is no sbatch on PATH"),
+        (["--model", "vllm:small", "--nodes", "2"], 2, "no sbatch"),
         (["--as-submitted"], 2, "give --model vllm:PATH"),
     ],
 )
@@ -123,8 +123,7 @@ def test_an_interpreter_without_an_engine(folder: Path, capsys: pytest.CaptureFi
     assert run(["serve", "--model", "vllm:small", "--site", "../site.toml"]) == 1
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 1
-    assert "cannot serve models" in err
-    assert "set python in the site profile's [serving]" in err
+    assert re.search(rf"{bare} cannot\b.* \[serving\]", err)
     assert made(folder) == []
 
 
@@ -161,7 +160,7 @@ def test_dry_run_where_gpus_are_not_known(folder: Path, capsys: pytest.CaptureFi
     (folder.parent / "site.toml").write_text("[controller]\ngpus = 2\n")
     arguments = ["serve", "--model", "vllm:small", "--nodes", "1", "--site", "../site.toml"]
     assert run([*arguments, "--dry-run"]) == 0
-    assert "the layout is made in the job" in capsys.readouterr().err
+    assert re.search(r"\blayout\b.*\bjob\b.*\bGPUs\b", capsys.readouterr().err)
 
 
 def test_dry_run_where_a_model_fits_with_16_bits_alone(
@@ -173,7 +172,7 @@ def test_dry_run_where_a_model_fits_with_16_bits_alone(
         assert run([*arguments, "--dry-run"]) == 0
         err = capsys.readouterr().err
         assert "small: " in err
-        assert ("perhaps too large, for cores without AVX-512 need float32" in err) is is_told
+        assert bool(re.search(r"AVX-512 .*\bfloat32\b", err)) is is_told
 
 
 def test_too_large_is_found_before_anything_is_submitted(
@@ -205,7 +204,7 @@ def test_detached_it_is_submitted_and_left_alone(
 
     enqueue(slurm, "PENDING", "Priority", "", asked.owner)
     assert run([*arguments, "--detach"]) == 2
-    assert "job 41 serves from this folder, or will" in capsys.readouterr().err
+    assert "`scancel 41`" in capsys.readouterr().err
 
 
 def test_a_refusal_leaves_the_folder_of_an_earlier_plane_usable(
@@ -276,9 +275,10 @@ def test_followed_from_the_queue_to_the_endpoint(folder: Path, slurm: Path) -> N
 
 def test_a_job_that_ends_is_told_with_its_last_words(folder: Path, slurm: Path) -> None:
     job = Followed(folder, slurm, (slurm / "queue").unlink, lambda: None, lambda: None)
-    job.paths.job_log("41").write_text("much\nhpcsci: it does not fit; take more --nodes\n")
+    last = "it does not fit; take more --nodes"
+    job.paths.job_log("41").write_text(f"much\nhpcsci: {last}\n")
     job.queue("RUNNING", node="n1")
-    with pytest.raises(ServingError, match="job 41 has ended: it does not fit; take more --nodes"):
+    with pytest.raises(ServingError, match=rf"job 41 [^:]*: {last}"):
         job.follower().until_ready()
 
 
@@ -329,7 +329,7 @@ def test_no_key_is_shown_and_the_lines_are_whole(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("node", "said"),
-    [("", "is on no node of it; run this in a batch script"), ("n2", "first node, n1")],
+    [("", "`srun --overlap"), ("n2", "first node, n1")],
 )
 def test_in_a_job_it_wants_the_first_node(
     node: str,
@@ -353,4 +353,4 @@ def test_in_a_job_it_wants_the_first_node(
     assert made(folder) == []
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     assert run([*arguments, "--nodes", "1"]) == 2
-    assert "leave it out inside a job" in capsys.readouterr().err
+    assert re.search(r"--nodes 1: .*\binside\b", capsys.readouterr().err)

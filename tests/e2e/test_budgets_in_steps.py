@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -82,8 +83,8 @@ def test_a_reference_that_knows_no_such_step_is_found_by_the_check(tmp_path: Pat
     choices = 'args = parser.parse_args()\nassert args.budget in ("pilot", "full"), args.budget\n'
     good = hpcsci("recipe", "check", "./tiny", "--run", cwd=tmp_path)
     assert good.returncode == 0, good.stderr
-    assert "reference at half budget: accuracy" in good.stderr
+    assert re.search(r"\bhalf\b.*: accuracy \d", good.stderr)
     entry.write_text(entry.read_text().replace("args = parser.parse_args()\n", choices))
     bad = hpcsci("recipe", "check", "./tiny", "--run", cwd=tmp_path)
     assert bad.returncode == 2
-    assert "the reference code fails at budget half (error)" in bad.stderr
+    assert "half (error): " in bad.stderr

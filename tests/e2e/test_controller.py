@@ -90,7 +90,7 @@ def test_campaign_that_fails_has_no_continuation(controlled: Controlled) -> None
     )
     done = controlled.hpcsci(*controlled.launch_arguments())
     assert done.returncode == 1, done.stderr + controlled.logs()
-    assert "the reference code fails at baseline" in done.stderr
+    assert "baseline (error): " in done.stderr
     assert controlled.status()["state"] == "failed"
     controlled.check_queue_empty()
 

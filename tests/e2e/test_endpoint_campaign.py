@@ -173,7 +173,7 @@ def test_a_request_that_fails_is_not_held_against_other_ideas(faulty: Faulty) ->
 
 @pytest.mark.parametrize(
     ("number", "reason"),
-    [(2, "the filter objects to this prompt"), (6, "the model's context has 8")],
+    [(2, "the filter objects to this prompt"), (6, "context has 8;")],
 )
 def test_refused_request_fails_its_idea(number: int, reason: str, faulty: Faulty) -> None:
     server, rows = faulty
@@ -184,14 +184,14 @@ def test_refused_request_fails_its_idea(number: int, reason: str, faulty: Faulty
 @pytest.mark.parametrize(("number", "stage"), [(4, "propose"), (5, "code")])
 def test_request_that_always_fails_fails_its_idea(number: int, stage: str, faulty: Faulty) -> None:
     server, rows = faulty
-    assert "3 times with this request" in rows[number]["reason"]
+    assert re.search(r"\b3 times\b.*\brequest\b", rows[number]["reason"])
     assert "the engine stumbles over this" in rows[number]["reason"]
     assert server.asked[number, stage] == 3
 
 
 def test_model_that_ignores_the_schema_fails_its_idea(faulty: Faulty) -> None:
     server, rows = faulty
-    assert "no usable reply for code/1 after 2 repairs" in rows[3]["reason"]
+    assert re.search(r"\bcode/1\b.*\b2 repairs\b", rows[3]["reason"])
     assert server.asked[3, "code"] == 3
 
 
@@ -209,5 +209,5 @@ def test_wrong_model_name(tmp_path: Path, server: Server) -> None:
     done = launch(tmp_path, server, name="tinny")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "did you mean 'tiny'" in done.stderr
+    assert re.search("'tinny'.*'tiny'", done.stderr)
     assert not (tmp_path / "run").exists()

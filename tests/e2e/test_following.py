@@ -21,9 +21,9 @@ def test_detached_then_followed_to_its_end(controlled: Controlled) -> None:
     assert "controller" in controlled.hpcsci("status", "run").stdout
     followed = controlled.hpcsci("resume", "run")
     assert followed.returncode == 0, followed.stderr + controlled.logs()
-    assert f"job {job} drives this campaign already" in followed.stderr
+    assert re.search(rf"\b{job}\b.*\balready\b", followed.stderr)
     assert "idea-0002" in followed.stdout
-    assert "of one core" in followed.stderr
+    assert re.search(r"\d % .*\d MiB", followed.stderr)
     controlled.check_whole(2)
     assert [start.generation for start in starts(controlled.events())] == [1]
     # Nothing was sent to the queue a second time; it ends at once, with the results.
@@ -76,7 +76,7 @@ def test_follower_detaches_and_the_campaign_goes_on(controlled: Controlled) -> N
     (waiting,) = controlled.queue()
     controlled.wait_until(lambda: controlled.status()["state"] == "running")
     said = controlled.hpcsci("status", "run").stdout
-    assert f"controller queued, job {waiting.job_id}, reason BeginTime" in said
+    assert re.search(rf"controller queued, .*\b{waiting.job_id}\b.* BeginTime\b", said)
     (process,) = psutil.Process(follower.pid).children() or [psutil.Process(follower.pid)]
     process.send_signal(signal.SIGTERM)  # SIGINT is ignored where a shell runs in the background
     _, stderr = follower.communicate(timeout=LIMIT_S)
@@ -101,7 +101,7 @@ def test_slurm_that_does_not_answer_for_a_while(controlled: Controlled) -> None:
     own.write_text(deaf)
     env = {"SLURM_CONF": str(own)}
     said = controlled.cluster.hpcsci("status", "run", cwd=controlled.folder, env=env)
-    assert "Slurm does not answer" in said.stdout
+    assert re.search(r"^controller: .*\banswer\b", said.stdout, re.M)
     assert ": running" in said.stdout  # its heart beats
     follower = controlled.cluster.start(
         *controlled.cluster.hpcsci_command, "resume", "run", cwd=controlled.folder, env=env

@@ -71,16 +71,16 @@ DESERVED: dict[str, tuple[str, set[str | None], str]] = {
     "idea-0004": ("failed", NOTHING, "bad_predictions: "),  # malformed predictions
     "idea-0005": ("scored", {"improvement"}, ""),  # standardised pixels
     "idea-0006": ("failed", NOTHING, "error: ValueError"),  # cannot be fixed
-    "idea-0007": ("failed", NOTHING, "nothing was done"),  # looks for the labels
+    "idea-0007": ("failed", NOTHING, "unchanged reference"),  # looks for the labels
     "idea-0008": ("scored", {"improvement"}, ""),  # fixed from its traceback
     "idea-0009": ("rejected", NOTHING, "looks like idea-0002"),  # a near duplicate
     "idea-0010": ("failed", NOTHING, "timeout: "),  # past its deadline, with a daemon
     "idea-0011": ("scored", {"decline"}, ""),  # binarised pixels
-    "idea-0012": ("failed", NOTHING, "nothing was done"),  # claims a metric it did not earn
+    "idea-0012": ("failed", NOTHING, "unchanged reference"),  # claims a metric it did not earn
     "idea-0013": ("scored", {"improvement"}, ""),  # a wider layer
     "idea-0014": ("scored", {"maintenance"}, ""),  # dropout
     "idea-0015": ("rejected", NOTHING, "not novel: doi:10.1109/icdar.2003"),  # a paper has it
-    "idea-0016": ("rejected", NOTHING, "needs about 5,400 s of a full trial; the recipe gives 20"),
+    "idea-0016": ("rejected", NOTHING, r"\b5,400 s\b.*\b20$"),
 }
 
 
@@ -101,14 +101,14 @@ def test_each_idea_has_the_outcome_it_deserves(rows: list[dict[str, Any]]) -> No
         row = found[idea_id]
         assert row["status"] == status, row
         assert row["finding"] in verdicts, row
-        assert reason in (row["reason"] or ""), row
+        assert re.search(reason, row["reason"] or ""), row
 
 
 def test_ideas_are_grounded_in_the_recipes_library(
     launched: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
     folder, done = launched
-    assert "library  the recipe's references" in done.stderr
+    assert re.search(r"^library  .*\breferences\b", done.stderr, re.M)
     assert "14 papers retrieved, 12 kept" in done.stderr
     idea = json.loads((folder / "run" / "ideas" / "idea-0008" / "idea.json").read_text())
     assert idea["papers"]
@@ -174,7 +174,7 @@ def test_an_edit_of_the_scorer_is_refused(
 ) -> None:
     chat = idea_file(launched[0], "idea-0003", "chat.jsonl")
     calls = {json.loads(line)["key"]: line for line in chat.splitlines()}
-    assert "there is no such file; editable: experiment.py" in calls["code/2"]
+    assert "such file; editable: experiment.py" in calls["code/2"]
     code = launched[0] / "run" / "ideas" / "idea-0003" / "attempts" / "1" / "code"
     assert [path.name for path in code.iterdir()] == ["experiment.py"]
 
@@ -192,9 +192,9 @@ def test_every_improvement_was_held_against_the_test_split(
     for row in improved:
         assert row["confirmed"] or row["test_ci_low"] <= 0, row
         assert row["test_ci_low"] < row["test_delta"] < row["test_ci_high"]
-    assert sum(row["confirmed"] for row in improved) >= 2
-    said = f"of {len(improved)} improvements on the test split with fresh seeds"
-    assert said in launched[1].stderr
+    held = sum(row["confirmed"] for row in improved)
+    assert held >= 2
+    assert f"confirmed: {held} of {len(improved)} " in launched[1].stderr
 
 
 def test_numbers_are_null_where_nothing_was_measured(rows: list[dict[str, Any]]) -> None:

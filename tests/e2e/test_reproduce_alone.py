@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from hpcscientist.campaign.claims import encode
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import IdeaPaths
-from hpcscientist.records.findings import Claim
+from hpcscientist.records.findings import Claim, Holding
 from hpcscientist.records.trial import Split
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -68,8 +69,8 @@ def test_it_holds_bit_by_bit_on_both_splits_with_data_prepared_anew(folder: Path
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[-1] == HELD
-    assert any(line.startswith("note: the campaign is not here") for line in lines)
-    assert "prepare.py and score.py of recipe 'tiny' run as you do" in done.stderr
+    assert any(re.match(r"note: .*\bno journal\b.*\bclaim\.json\b", line) for line in lines)
+    assert re.search(r"\bprepare\.py .*\bscore\.py .*'tiny'", done.stderr)
     found = json.loads((folder.parent / "elsewhere" / "reproduction.json").read_text())
     assert found["alone"] is True
     assert len(found["rows"]) == 20
@@ -103,7 +104,7 @@ def test_who_forges_the_claim_alike_is_found_by_running_it(folder: Path) -> None
     found = json.loads(done.stdout)
     assert done.returncode == 1, done.stdout + done.stderr
     assert found["outcome"] == "does not hold"
-    assert any("the same predictions score 0." in reason for reason in found["reasons"]), found
+    assert any("predictions score 0." in reason for reason in found["reasons"]), found
     assert Path(found["folder"]).is_relative_to(folder / "reproductions"), "it was run"
 
 
@@ -123,9 +124,9 @@ def claim(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (code, "attempts/1/code is not the code that was measured"),
-        (archive, "recipe.tar holds another recipe/score.py than its SHA256SUMS names"),
-        (claim, "its comparison does not follow from its values"),
+        (code, r"/attempts/1/code .*\bhash\b"),
+        (archive, r"recipe\.tar .* recipe/score\.py .*\bSHA256SUMS\b"),
+        (claim, r"claim\.json: .*\bcomparison\b"),
     ],
 )
 def test_what_was_tampered_with_does_not_hold_and_nothing_is_run(
@@ -135,7 +136,7 @@ def test_what_was_tampered_with_does_not_hold_and_nothing_is_run(
     done = again(folder)
     assert done.returncode == 1, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert any(told in line and line.endswith(": does not hold") for line in lines), lines
+    assert any(re.search(f"{told}.*: {Holding.NOT}$", line) for line in lines), lines
     assert lines[-1] == f"{CERTAIN}: does not hold: 1 reasons, nothing was run"
     assert not (folder / "reproductions").exists()
     assert not (folder.parent / "data").exists()
@@ -148,14 +149,14 @@ def test_what_is_missing_or_wrongly_asked_for_says_the_fix(folder: Path) -> None
         assert len(done.stderr.splitlines()) == 1
         return done.stderr
 
-    assert "accept the risk with --allow-unsandboxed" in refused("claimed")
+    assert "--allow-unsandboxed" in refused("claimed")
     configuration = folder.parent / "hpcsci.toml"
     configuration.write_text(f"allow_unsandboxed = true\n{configuration.read_text()}")
-    told = refused("claimed")
-    assert "accept the risk with --allow-unsandboxed on the command line" in told
-    assert "is of idea-0001; leave --idea out" in refused("claimed", "--idea", "idea-0002")
+    assert re.search("--allow-unsandboxed .*command line", refused("claimed"))
+    told = refused("claimed", "--idea", "idea-0002")
+    assert re.search("--idea idea-0002: .* idea-0001; .*--idea", told)
     IdeaPaths(folder).recipe.unlink()
-    assert "at launch with --recipe, such as the recipe/ of its campaign" in refused("claimed")
+    assert re.search(r"recipe\.tar: .*\bmissing\b.*--recipe", refused("claimed"))
     assert "--recipe" in refused("claimed", "--recipe", "digits")
     IdeaPaths(folder).claim.unlink()
-    assert "give a run directory with --idea ID" in refused("claimed")
+    assert re.search(r"\bno claim\.json\b.*--idea ID", refused("claimed"))

@@ -6,6 +6,7 @@ vLLM's real CPU engine, two replicas on two nodes, and models made on the spot.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_the_doctor_says_that_models_can_be_served(served: Controlled, random_mo
     assert "vLLM" in rows["serving engine"]["found"]
     weights = rows[f"model {random_model}"]
     assert weights["state"] != "missing", weights
-    assert "weights, tokenizer and chat template are complete" in weights["found"]
+    assert all(what in weights["found"] for what in ("weights", "tokenizer", "chat template"))
     fits = [row for name, row in rows.items() if name.startswith(f"{random_model.name} on ")]
     assert fits
     assert all(row["found"].startswith("fits with --nodes ") for row in fits), fits
@@ -171,7 +172,7 @@ def test_trials_run_beside_the_engines(served: Controlled, trained_model: Path) 
         served.wait_until(is_over, LIMIT_S)
         done = launched.result()
     assert done.returncode == 0, done.stderr + served.logs()
-    assert "of each node models have" in done.stderr
+    assert re.search(r"\bnode models .*\btrials\b", done.stderr)
     events = check(served)
     assert len(jobs) == 1
     assert {e.report.usage.slurm_job for e in events if isinstance(e, TrialEnded)} == jobs

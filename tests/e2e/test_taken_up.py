@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,7 +79,7 @@ def test_launch_that_was_killed_while_it_prepared_is_launched_again(
     again = hpcsci(*tiny.launch_arguments(), cwd=tiny.folder)
     assert (again.returncode, "another launch" in again.stderr) == (2, True), again.stderr
     said = hpcsci("status", "run", cwd=tiny.folder)
-    assert said.returncode == 1 and "is being prepared" in said.stderr, said.stderr
+    assert said.returncode == 1 and "being prepared" in said.stderr, said.stderr
 
     prepare = tiny.folder / "tiny" / "prepare.py"
     assert processes.naming(prepare)
@@ -89,7 +90,7 @@ def test_launch_that_was_killed_while_it_prepared_is_launched_again(
     for command in ("resume", "status", "results"):
         said = hpcsci(command, "run", cwd=tiny.folder)
         assert said.returncode == 1
-        assert "launch again with this --run-dir" in said.stderr, said.stderr
+        assert "killed" in said.stderr and "--run-dir" in said.stderr, said.stderr
     lines = [line for line in prepare.read_text().splitlines() if not line.startswith("open(")]
     prepare.write_text("\n".join(lines) + "\n")
     again = hpcsci(*tiny.launch_arguments(ideas=1), cwd=tiny.folder)
@@ -123,8 +124,7 @@ def test_without_its_key_no_campaign_goes_on(tiny: TinyCampaign) -> None:
     before = tiny.paths.journal.read_bytes()
     refused = hpcsci("resume", "run", cwd=tiny.folder)
     assert refused.returncode == 1
-    assert f"{key}: the key of this campaign is gone" in refused.stderr
-    assert "restore that file" in refused.stderr
+    assert re.search(rf"{key}: .*\bgone\b.*\bpaths\.private\b", refused.stderr)
     assert len(refused.stderr.splitlines()) == 1
     assert tiny.paths.journal.read_bytes() == before
     key.write_bytes(kept)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hpcscientist.execution.sandbox.container import (
 )
 from hpcscientist.execution.trial_outcome import classify_failure
 from hpcscientist.records.site import Host
-from hpcscientist.records.trial import IdeaFailed, MachineFailed
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, MachineFailure
 
 INSIDE = [
     "CUDA_VISIBLE_DEVICES=",
@@ -105,16 +106,16 @@ def test_what_a_site_adds(bench: Bench) -> None:
         ({"code": Path("/b:c")}, "cannot bind /b:c"),
         ({"work": Path("/b,c")}, "cannot bind /b,c"),
         ({"more": (("/b,c", "/x"),)}, "cannot bind /b,c"),
-        ({"more": (("/b", "/data/x"),)}, "at /data/x, which is taken"),
-        ({"more": (("/b", "/tmp"),)}, "at /tmp, which is taken"),
-        ({"more": (("/b", "/x/../proc/sys"),)}, "which is taken"),
-        ({"more": (("/b", "/"),)}, "at /, which is taken"),
+        ({"more": (("/b", "/data/x"),)}, r"host\.binds.* /data/x,"),
+        ({"more": (("/b", "/tmp"),)}, r"host\.binds.* /tmp,"),
+        ({"more": (("/b", "/x/../proc/sys"),)}, r"host\.binds.* /x/\.\./proc/sys,"),
+        ({"more": (("/b", "/"),)}, r"host\.binds.* /,"),
         ({"more": (("/b c", "/datasets"),), "code": Path("/b c")}, None),
     ],
 )
 def test_paths_that_cannot_be_bound(changes: dict[str, Any], said: str | None) -> None:
     found = unbindable(places(**changes))
-    assert found is None if said is None else said in str(found)
+    assert found is None if said is None else re.search(said, str(found))
 
 
 def test_data_that_only_root_may_read(bench: Bench) -> None:
@@ -155,8 +156,8 @@ def test_words_of_apptainer_are_not_the_candidates() -> None:
         (255, "error", "FATAL: a lie"),
         (1, "error", "FATAL: a lie"),
         (137, "out_of_memory", "signal 9"),
-        (153, "error", "it wrote more than"),
-        (139, "error", "killed by signal 11: FATAL: a lie"),
+        (153, "error", "8 MiB"),
+        (139, "error", "signal 11: FATAL: a lie"),
     ],
 )
 def test_ends_of_a_candidate_that_had_begun(
@@ -192,5 +193,6 @@ def test_a_container_that_does_not_start_is_the_machines_fault(
     spec = contained(bench.trial("predict()", **limits), "i.sif")
     outcome = trial.run(spec, bench.run.trial(spec.trial_id)).outcome
     assert isinstance(outcome, MachineFailed)
-    assert "did not start" in outcome.detail
-    assert fake != "fails" or "no loop devices; try" in outcome.detail
+    assert outcome.failure is MachineFailure.SETUP
+    assert "apptainer exec i.sif true" in outcome.detail
+    assert fake != "fails" or "loop devices;" in outcome.detail

@@ -44,13 +44,13 @@ def test_scratch_that_cannot_be_used(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     if os.geteuid() != 0:
-        with pytest.raises(HostUnfit, match="cannot be written"):
+        with pytest.raises(HostUnfit, match="written"):
             scratch_base(Host(scratch=str(closed)))
 
 
 def test_scratch_in_which_others_could_replace_our_files(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    with pytest.raises(HostUnfit, match=r"no sticky bit.*a folder of your own"):
+    with pytest.raises(HostUnfit, match=r"host\.scratch.*sticky.*profile"):
         scratch_base(Host(scratch=str(tmp_path)))
     for mode in (0o1777, 0o775, 0o700):
         tmp_path.chmod(mode)
@@ -87,7 +87,7 @@ def test_binds(tmp_path: Path) -> None:
     known = {"SETS": str(tmp_path / "sets")}
     found = binds(Host(binds=("$SETS", f"{tmp_path}/sets:/in")), (), known)
     assert found == ((str(tmp_path / "sets"),) * 2, (str(tmp_path / "sets"), "/in"))
-    with pytest.raises(HostUnfit, match="which this node lacks"):
+    with pytest.raises(HostUnfit, match=rf"host\.binds.* {tmp_path}/none,"):
         binds(Host(binds=(f"{tmp_path}/none",)), ())
 
 

@@ -85,7 +85,7 @@ def test_a_shared_image_is_looked_at_once_a_node_until_it_changes(
     assert (known.stat().st_mode & 0o777, known.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     shared.write_bytes(b"another")
     for _ in range(2):
-        with pytest.raises(container.WrongImage, match=r"changed since launch: restore"):
+        with pytest.raises(container.WrongImage, match=str(shared)):
             use(spec)
     other = shared.with_name("restored")
     other.write_bytes(content)
@@ -136,7 +136,7 @@ def test_a_changed_image_is_the_machines_fault(
     outcome = trial.run(spec, paths).outcome
     assert isinstance(outcome, MachineFailed)
     assert outcome.failure is MachineFailure.SETUP
-    assert "changed since launch" in outcome.detail
+    assert outcome.detail == str(container.WrongImage(shared))
 
 
 def test_it_is_copied_once_a_node(bench: Bench, shared: Path, node: Path) -> None:
@@ -177,7 +177,7 @@ def test_an_image_that_changed_since_launch_is_not_run(
 ) -> None:
     spec = of(bench, shared, node)
     shared.write_bytes(b"another")
-    with pytest.raises(container.WrongImage, match="recorded at launch"):
+    with pytest.raises(container.WrongImage, match=str(shared)):
         use(spec)
     assert images(node) == []
 
@@ -194,17 +194,17 @@ def test_what_keeps_it_from_being_copied_is_said_and_does_no_harm(
         case "folder":
             shared.unlink()
             shared.mkdir()
-            said = "it is a folder"
+            said = "a folder"
         case "missing":
             shared.unlink()
-            said = "it is not there"
+            said = "not there"
         case "not ours":
             (node / f"hpcsci-images-{os.getuid()}").mkdir(parents=True)
             (node / f"hpcsci-images-{os.getuid()}").chmod(0o755)
-            said = "not this user's alone"
+            said = "user's alone"
         case "no room":
             monkeypatch.setattr(folders, "free_mb", lambda _: 100.0)
-            said = "100 MiB are free"
+            said = "100 MiB"
     found = use(spec)
     assert found.path == str(shared)
     assert said in found.trouble
@@ -257,7 +257,7 @@ def test_a_hanging_copier_is_waited_for_only_so_long(
     with (folder / f"{spec.provenance.image_hash}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         monkeypatch.setattr(container, "WAIT_S", 0.0)
-        assert "has been copying it" in use(spec).trouble
+        assert " 0 s" in use(spec).trouble
         stop = threading.Event()
         stop.set()
         with pytest.raises(Interrupted), container.on_node(spec, stop):

@@ -154,7 +154,7 @@ def test_whatever_it_writes_is_bounded(bench: Bench, place: str) -> None:
     """
     kind, said = failure(run(bench, body, output_mb=8, deadline_s=120.0).outcome)
     assert kind == "error"
-    assert "wrote more than the 8 MiB" in said
+    assert "8 MiB" in said
 
 
 @pytest.mark.parametrize(
@@ -163,12 +163,12 @@ def test_whatever_it_writes_is_bounded(bench: Bench, place: str) -> None:
         ("raise RuntimeError('of mine')", "error", "RuntimeError: of mine"),
         ("print('FATAL:   no image'); os._exit(255)", "error", "exit code 255"),
         ("print('FATAL:   no image', flush=True); os._exit(255)", "error", "FATAL:   no image"),
-        ("sys.exit(3)", "error", "exit code 3, with nothing printed"),
-        ("os.kill(os.getpid(), 11)", "error", "killed by signal 11"),
+        ("sys.exit(3)", "error", "exit code 3"),
+        ("os.kill(os.getpid(), 11)", "error", "signal 11"),
         # With less memory in use a kill is taken for somebody else's doing.
-        ("x = b'x' * (300 << 20); os.kill(os.getpid(), 9)", "error", "killed by signal 9"),
-        ("os.kill(os.getpid(), 9)", "lost", "killed by signal 9, with"),
-        ("pass", "bad_predictions", "it wrote no predictions.csv"),
+        ("x = b'x' * (300 << 20); os.kill(os.getpid(), 9)", "error", "signal 9"),
+        ("os.kill(os.getpid(), 9)", "lost", " of 512 MiB"),
+        ("pass", "bad_predictions", "no predictions.csv"),
     ],
 )
 def test_failures_of_the_candidate(bench: Bench, body: str, kind: str, said: str) -> None:
@@ -249,7 +249,7 @@ def test_an_image_that_is_none(bench: Bench, tmp_path: Path) -> None:
     spec = contained(bench.trial("predict()"), str(junk))
     kind, said = failure(trial.run(spec, bench.run.trial(spec.trial_id)).outcome)
     assert kind == "setup"
-    assert "did not start: FATAL" in said
+    assert ": FATAL" in said and f"apptainer exec {junk} true" in said
 
 
 def test_root_says_which_data_its_candidates_cannot_read(bench: Bench) -> None:

@@ -147,16 +147,16 @@ def test_a_candidate_that_kills_itself_did_not_run_out_of_memory(
     body = "held = b'x' * (300 << 20)\nawait_file(OUT / 'seen')\nos.kill(os.getpid(), 9)"
     kind, detail = failure(run(bench, body).outcome)
     assert kind == "error"
-    assert "killed by signal 9" in detail
+    assert "signal 9" in detail
 
 
 @pytest.mark.usefixtures("no_memory_kills")
 def test_a_kill_with_little_memory_in_use_may_be_the_machines_fault(bench: Bench) -> None:
     kind, detail = failure(run(bench, "os.kill(os.getpid(), 9)").outcome)
     assert kind == "lost"
-    assert "killed by signal 9" in detail
+    assert "signal 9" in detail
     assert "of 512 MiB" in detail
-    assert "its own code" in detail
+    assert "own code" in detail
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_a_kill_means_and_by_whom_it_can_have_been(
     assert outcome is not None
     found, detail = failure(outcome)
     assert found == kind
-    assert ("its own code" in detail) == can_be_its_own
+    assert ("own code" in detail) == can_be_its_own
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ def test_a_quota_is_believed_where_it_is_and_not_where_it_is_printed(
 
     monkeypatch.setattr(os, "posix_fallocate", fallocate)  # no file system here has quotas
     kind, detail = failure(trial.run(spec, paths).outcome)
-    assert kind == "disk_full" and "your quota is used up for" in detail
+    assert kind == "disk_full" and "your quota" in detail
 
 
 def ended(**changes: Any) -> CommandEnd:

@@ -94,7 +94,7 @@ def test_the_first_release_s_settings_are_read(paths: RunPaths) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hashed", "fix"), [("0" * 64, "0.0.9 wrote it on 2026-01-01"), ("ours", "; restore it")]
+    ("hashed", "fix"), [("0" * 64, r" 0\.0\.9 .*2026-01-01"), ("ours", "; restore it")]
 )
 def test_what_cannot_be_read_names_the_release_that_can(
     paths: RunPaths, hashed: str, fix: str
@@ -111,7 +111,7 @@ def test_what_cannot_be_read_names_the_release_that_can(
 @pytest.mark.parametrize("damaged", ["", "campaign_id = ", "\x00", 'campaign_id = "x"\n'])
 def test_a_damaged_one_is_refused_by_its_name(paths: RunPaths, damaged: str) -> None:
     paths.campaign.write_text(damaged)
-    with pytest.raises(RunDirectoryError, match=r"campaign\.toml: cannot be read.*restore it"):
+    with pytest.raises(RunDirectoryError, match=r"campaign\.toml: .*restore it"):
         frozen.read(paths)
 
 

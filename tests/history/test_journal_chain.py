@@ -88,7 +88,7 @@ def test_a_changed_journal_is_refused_with_what_to_do(how: str, path: Path) -> N
     write(path, *EVENTS)
     change(path, how)
     for look in (journal.read, lambda path: Journal(path, lambda event: None)):
-        with pytest.raises(RunDirectoryError, match="is damaged; restore the file"):
+        with pytest.raises(RunDirectoryError, match=r"journal\.jsonl:\d+: .*damaged.*restore"):
             look(path)
 
 
@@ -189,7 +189,7 @@ def test_who_lacks_the_key_sees_that_lines_are_lost(path: Path) -> None:
     write(path, *EVENTS)
     vault.forget_campaign_key("tiny-1")
     assert journal.read(path) == EVENTS
-    with pytest.raises(RunDirectoryError, match="the key of this campaign is gone"):
+    with pytest.raises(RunDirectoryError, match=r"/tiny-1: .*paths\.private"):
         write(path, NoteTaken(name="next", text=""))
     change(path, "a line is lost")
     with pytest.raises(RunDirectoryError):
@@ -213,5 +213,5 @@ def test_lines_of_earlier_versions_are_held_by_the_first_that_has_a_seal(path: P
 def test_another_campaigns_journal_is_not_this_ones(path: Path) -> None:
     vault.make_campaign_key("other-2")
     write(path, CampaignStarted(campaign_id="other-2"))
-    with pytest.raises(RunDirectoryError, match="is the journal of campaign other-2"):
+    with pytest.raises(RunDirectoryError, match=r"\bother-2\b.*\btiny-1\b"):
         read_state(RunPaths(path.parent))

@@ -145,7 +145,7 @@ def test_driver_that_was_replaced_may_not_write(tmp_path: Path) -> None:
     lock = DriverLock(tmp_path / "lock")
     lock.check()
     (tmp_path / "lock" / f"{lock.generation + 1}.json").write_text("{}")
-    with pytest.raises(CampaignBusy, match="took the campaign over"):
+    with pytest.raises(CampaignBusy, match="hpcsci status"):
         lock.check()
     lock.release()
 

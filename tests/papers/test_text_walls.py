@@ -80,7 +80,7 @@ def codes(text: str, *ideas: str, title: str = "Results") -> list[DefectCode]:
         ("idea-0005 has the largest gain on test.", DefectCode.CONTRADICTED, "idea-0001"),
         ("idea-0006 was rejected.", DefectCode.CONTRADICTED, "failed"),
         ("idea-0001 has no effect.", DefectCode.CONTRADICTED, "improvement"),
-        ("idea-0001 is optimal.", DefectCode.BEYOND_EVIDENCE, "leave it out"),
+        ("idea-0001 is optimal.", DefectCode.BEYOND_EVIDENCE, "leave it"),
         ("See [@arxiv:9999.99999].", DefectCode.UNKNOWN_PAPER, "library"),
         ("See [#tree].", DefectCode.UNKNOWN_FIGURE, "no figures"),
     ],

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ from hpcscientist.campaign.stages import replies
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
+from hpcscientist.records.base import MOST
 from hpcscientist.records.writing import REPLIES
 
 
@@ -47,25 +49,25 @@ def test_a_reference_may_be_for_a_newer_python_and_what_runs_here_may_not(folder
     ("old", "new", "message"),
     [
         ("seeds = 5", "seeds = ", "not TOML"),
-        ("seeds = 5", "seed = 5", "did you mean 'seeds'"),
+        ("seeds = 5", "seed = 5", "mean 'seeds'"),
         ("seeds = 5", "frobnicate = 5", "known here: name, version"),
         ("seeds = 5", "seeds = 1", "greater than or equal to 2"),
         ("seeds = 5", 'seeds = "5"', "valid integer"),
-        ('title = "Two', 'tittle = "Two', "did you mean 'title'"),
+        ('title = "Two', 'tittle = "Two', "mean 'title'"),
         ('direction = "maximize"', 'direction = "up"', "maximize"),
         ("seconds = 5", "seconds = -5", "greater than 0"),
         ("seconds = 5", "seconds = inf", "finite"),
-        ("seeds = 5", f"seeds = {10**30}", "seeds: must be a number of at most"),
-        ("seeds = 5", f"seeds = {'9' * 5000}", "not TOML: a number of too many digits"),
-        ("seeds = 5", f"seeds = {'[' * 5000}{']' * 5000}", "not TOML: nested too deeply"),
-        ('title = "Two', 'title = "\\u0000Two', "title: must hold no NUL"),
+        ("seeds = 5", f"seeds = {10**30}", f"seeds: .* {MOST} "),
+        ("seeds = 5", f"seeds = {'9' * 5000}", "not TOML: .* digits"),
+        ("seeds = 5", f"seeds = {'[' * 5000}{']' * 5000}", "not TOML: nested"),
+        ('title = "Two', 'title = "\\u0000Two', "title: .* NUL"),
         ("seconds = 20", "seconds = 2020-01-01", "date"),
-        ("cpus = 1", "cpu = 1", "did you mean 'cpus'"),
+        ("cpus = 1", "cpu = 1", "mean 'cpus'"),
         ("low = 0.01", "low = 5.0", "low < high"),
         ('name = "STEPS"', 'name = "steps"', "pattern"),
-        ('entry = "experiment.py"', 'entry = "main.py"', "reference/main.py does not exist"),
-        ('editable = ["experiment.py"]', 'editable = ["a.py"]', "reference/a.py does not exist"),
-        ('predictions = "p', 'predictions = "a/../../p', "leads out of its folder"),
+        ('entry = "experiment.py"', 'entry = "main.py"', "reference/main.py .*exist"),
+        ('editable = ["experiment.py"]', 'editable = ["a.py"]', "reference/a.py .*exist"),
+        ('predictions = "p', 'predictions = "a/../../p', "'a/../../predictions.csv'"),
         ('predictions = "p', f'predictions = "{"p" * 256}', "pattern"),
         ('name = "DEGREE"', 'name = "DEGREES"', "add a line DEGREES = VALUE"),
     ],
@@ -73,7 +75,7 @@ def test_a_reference_may_be_for_a_newer_python_and_what_runs_here_may_not(folder
 def test_each_fault_of_recipe_toml_has_its_line(folder, old, new, message):
     line = change(folder / "recipe.toml", old, new)
     problems = check(folder)
-    found = [p for p in problems if message in p.message]
+    found = [p for p in problems if re.search(message, p.message)]
     assert found, problems
     assert found[0].file == folder / "recipe.toml"
     if "low < high" in message:
@@ -95,7 +97,7 @@ def test_a_metric_that_the_scorer_never_names(folder):
 
 def test_a_name_given_twice(folder):
     change(folder / "recipe.toml", '"STEPS"', '"DEGREE"')
-    assert "'DEGREE' is named twice" in only(folder)[2]
+    assert re.search("'DEGREE'.* twice", only(folder)[2])
 
 
 def test_the_metric_that_decides_has_no_tolerance(folder):
@@ -124,7 +126,7 @@ def test_python_that_does_not_parse(folder, name):
     line = change(folder / name, "import argparse", "import import argparse")
     file, at, message = only(folder)
     assert (file, at) == (name.rsplit("/", maxsplit=1)[-1], line)
-    assert message.startswith("not valid Python")
+    assert "valid Python" in message
 
 
 @pytest.mark.parametrize("name", ["prepare.py", "score.py", "recipe.toml"])
@@ -146,7 +148,7 @@ def test_a_knob_whose_value_is_out_of_range(folder):
     line = change(folder / "reference" / "experiment.py", "DEGREE = 1", "DEGREE = 9")
     file, at, message = only(folder)
     assert (file, at) == ("experiment.py", line)
-    assert "9 is not between 1 and 5" in message
+    assert re.search(r"\b9\b.*\b1\b.*\b5\b", message)
 
 
 def test_text_that_is_not_utf8(folder):
@@ -162,15 +164,12 @@ PROPOSAL = {"title": "t", "hypothesis": "h", "method": "m", "experiment_plan": "
     [
         ("{", "Invalid JSON"),
         ({"idea": -1, "stage": "code", "text": "x"}, "idea: "),
-        ({"idea": 1, "stage": "propse", "text": "x"}, "did you mean 'propose'"),
+        ({"idea": 1, "stage": "propse", "text": "x"}, "mean 'propose'"),
         ({"idea": 1, "stage": "zzz", "text": "x"}, "known: propose, attributes, queries, rank"),
         ({"idea": 1, "stage": "code"}, "give either 'reply' or 'text'"),
-        ({"idea": 1, "stage": "code", "txt": "x"}, "did you mean 'text'"),
+        ({"idea": 1, "stage": "code", "txt": "x"}, "mean 'text'"),
         ({"idea": 1, "stage": "propose", "reply": {**PROPOSAL, "novelty": 11}}, "novelty"),
-        (
-            {"idea": 1, "stage": "propose", "reply": {"title": "t"}},
-            "'hypothesis' is missing; add it",
-        ),
+        ({"idea": 1, "stage": "propose", "reply": {"title": "t"}}, "'hypothesis' is missing"),
         ({"idea": 1, "stage": "code", "reply": {"note": "n"}}, "'edits' is missing"),
         (
             {"idea": 1, "stage": "code", "reply": {"note": "n", "edits": [{"file": "a"}]}},

@@ -62,12 +62,12 @@ def test_nothing_half_made_is_left(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("hpcscientist.recipe.create._write", fail)
-    with pytest.raises(RecipeError, match="cannot be written: No space left"):
+    with pytest.raises(RecipeError, match=r"/moons .*No space"):
         create("moons", tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(RecipeError, match="cannot be written"):
+    with pytest.raises(RecipeError, match=r"file/moons .*written"):
         create("moons", tmp_path / "file")

@@ -70,7 +70,7 @@ def test_data_changed_on_disk_are_refused(tmp_path, roots):
     file = data.prepare(recipe, *roots).views[Split.VALIDATION] / "train" / "x"
     file.chmod(0o644)
     file.write_text("poisoned")
-    with pytest.raises(ConfigError, match="changed on disk; delete"):
+    with pytest.raises(ConfigError, match=rf"delete {roots[0]}/.* {roots[1]}/"):
         data.prepare(recipe, *roots)
 
 
@@ -98,7 +98,7 @@ def test_where_links_fail_files_are_copied(tmp_path, roots, monkeypatch):
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
 def test_roots_that_contain_one_another_are_refused(tmp_path, first, second):
-    with pytest.raises(ConfigError, match="must not contain one another"):
+    with pytest.raises(ConfigError, match=r" contain .*paths\.data.*paths\.private"):
         data.prepare(recipe_with(tmp_path), tmp_path / first, tmp_path / second)
     assert not (tmp_path / "a").exists()
 
@@ -107,10 +107,13 @@ def test_roots_that_contain_one_another_are_refused(tmp_path, first, second):
     ("addition", "message"),
     [
         ("raise SystemExit('no\\nnetwork')\n", "exit status 1: network"),
-        ("raise SystemExit(4)\n", "exit status 4: it printed nothing"),
-        ("(out / 'private/test/x').unlink()\n", "wrote nothing to OUT/private/test"),
+        ("raise SystemExit(4)\n", "exit status 4: .*nothing"),
+        ("(out / 'private/test/x').unlink()\n", "nothing .*OUT/private/test"),
         ("(out / 'public/test/l').symlink_to('x')\n", "wrote a link, OUT/public/test/l"),
-        ("(out / 'public/test/y').write_text('private test')\n", "would see the labels"),
+        (
+            "(out / 'public/test/y').write_text('private test')\n",
+            "OUT/public/test/y .*OUT/private/test/x",
+        ),
     ],
 )
 def test_faults_of_prepare_are_named_and_nothing_is_left(tmp_path, roots, addition, message):
@@ -125,7 +128,7 @@ def test_faults_of_prepare_are_named_and_nothing_is_left(tmp_path, roots, additi
 def test_a_full_disk_and_a_root_that_cannot_be_written(tmp_path, roots, monkeypatch, number):
     recipe = recipe_with(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="folders that can be written"):
+    with pytest.raises(ConfigError, match=r"Errno.*/file/data.*paths\.data"):
         data.prepare(recipe, tmp_path / "file" / "data", roots[1])
 
     def full(*_):

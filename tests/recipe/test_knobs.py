@@ -69,7 +69,7 @@ def test_source_that_does_not_parse_names_the_line():
     with pytest.raises(RecipeError) as caught:
         constants("A = 1\nB = = 2\n")
     assert caught.value.line == 2
-    with pytest.raises(RecipeError, match="not valid Python"):
+    with pytest.raises(RecipeError, match="valid Python"):
         constants("A = 1\0")
 
 

@@ -44,11 +44,11 @@ def test_folders_are_found_by_path_and_by_plain_name(here):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("digit", "did you mean 'digits'"),
+        ("digit", "mean 'digits'"),
         ("zzz", "known: char-lm, "),
         ("", "known: char-lm, "),
-        ("./nowhere", "does not exist"),
-        ("/", "holds no recipe.toml"),
+        ("./nowhere", "nowhere .*exist"),
+        ("/", r"no recipe\.toml"),
     ],
 )
 def test_an_unknown_recipe_names_the_fix(here, name, message):
@@ -84,9 +84,9 @@ def test_load_refuses_what_rules_out_a_campaign(here):
     assert load.load(folder).seed_ideas == ()
     assert load.load(folder).playbook is None
     (folder / "score.py").unlink()
-    with pytest.raises(RecipeError, match=r"score\.py: the file is missing"):
+    with pytest.raises(RecipeError, match=r"score\.py: .*missing"):
         load.load(folder)
-    with pytest.raises(RecipeError, match=r"recipe\.toml: the file is missing"):
+    with pytest.raises(RecipeError, match=r"recipe\.toml: .*missing"):
         load.load(here)
 
 
@@ -98,5 +98,5 @@ def test_what_a_campaign_keeps_of_a_recipe(here):
     assert not (here / "kept" / "library").exists()
     assert hash_tree(here / "kept" / "reference") == hash_tree(folder / "reference")
     os.mkfifo(folder / "pipe.csv")
-    with pytest.raises(RecipeError, match=r"pipe\.csv.* a recipe holds regular files only"):
+    with pytest.raises(RecipeError, match=r"pipe\.csv: is a pipe"):
         load.copy(folder, here / "not-kept")

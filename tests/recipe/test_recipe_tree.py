@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +72,8 @@ def test_a_file_that_is_read_is_never_waited_for(
     (folder / name).unlink(missing_ok=True)
     make(folder / name)
     said = [str(problem) for problem in check(folder)]
-    assert any(f"{folder / name}: cannot be read: it is a" in text for text in said), said
+    refused = rf"{folder / name}: .*read: .* a (device|pipe)\b"
+    assert any(re.match(refused, text) for text in said), said
 
 
 @pytest.mark.parametrize("name", ["reference/notes.txt", "prepare.py", "seed_ideas.json"])

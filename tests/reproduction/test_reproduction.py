@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,8 @@ def test_an_effect_that_shrank_beyond_chance_does_not_hold(claim: Claim, split: 
     again = reports(claim, moved(split, dict.fromkeys(SEEDS, -0.05)), bits=False)
     found = check_claim(claim, FOUND, again)
     assert found.outcome is Holding.NOT
-    assert any(f"{split.value}: the effect is +0.05" in reason for reason in found.reasons)
+    told = rf"{split.value}: [^+]*\+0\.05\b[^+]*\+0\.1\b"
+    assert any(re.match(told, reason) for reason in found.reasons)
 
 
 def test_an_improvement_that_noise_buries_is_not_shown_again(claim: Claim) -> None:
@@ -118,8 +120,8 @@ def test_an_improvement_that_noise_buries_is_not_shown_again(claim: Claim) -> No
     again = reports(claim, changes, bits=False)
     found = check_claim(claim, FOUND, again)
     assert found.outcome is Holding.NOT
-    assert any("shows no improvement" in reason for reason in found.reasons)
-    assert any("does not confirm" in reason for reason in found.reasons)
+    assert any(re.match("validation: .*improvement", reason) for reason in found.reasons)
+    assert any(re.match("test: .*confirm", reason) for reason in found.reasons)
     nothing = Said(Verdict.MAINTENANCE, None, 0.05)
     assert check_claim(claim, nothing, again).outcome is Holding.FIGURES
 
@@ -139,7 +141,8 @@ def test_a_rerun_that_exceeds_a_tolerance_does_not_confirm(claim: Claim) -> None
         found = check_claim(claim, FOUND, again)
         assert found.outcome is outcome
         assert any("seconds" in reason for reason in found.reasons) is (longer > 1)
-        assert any("shows no improvement" in reason for reason in found.reasons) is (longer > 1)
+        unshown = [r for r in found.reasons if re.match("validation: .*improvement", r)]
+        assert bool(unshown) is (longer > 1)
 
 
 def test_recorded_seeds_that_exceed_a_tolerance_show_no_improvement(claim: Claim) -> None:
@@ -171,7 +174,7 @@ def test_a_trial_that_fails_now_does_not_hold(claim: Claim) -> None:
 def test_the_same_predictions_with_another_score_do_not_hold(claim: Claim) -> None:
     found = check_claim(claim, FOUND, reports(claim, moved(Split.VALIDATION, {2: 0.01})))
     assert found.outcome is Holding.NOT
-    assert "the same predictions score 0.84" in found.reasons[0]
+    assert re.search(r"\bpredictions score 0\.84\b.*\b0\.83\b", found.reasons[0])
 
 
 def test_two_reruns_do_not_fill_one_folder(claim: Claim, tmp_path: Path) -> None:
@@ -219,7 +222,7 @@ def test_an_image_is_known_by_its_hash_wherever_it_lies(
     image.write_bytes(b"another")
     found = config_here(config, bench.recipe, wanted(image=str(image)))
     assert isinstance(found, str)
-    assert "not the image that was recorded" in found
+    assert found.startswith(f"{image} ")
     program.unlink()
     with pytest.raises(UsageError, match="no Apptainer"):
         config_here(config, bench.recipe, wanted(image=str(image)))
@@ -236,7 +239,7 @@ def test_with_one_seed_another_effect_is_too_little_to_tell(claim: Claim) -> Non
     found = check_claim(claim, Said(None, None, 0.05), again)
     assert found.outcome is Holding.OPEN
     (reason,) = found.reasons
-    assert "too few seeds to tell" in reason
+    assert re.search(r"\+0\.06\b.*\+0\.1\b.*\bfew seeds\b", reason)
     assert check_claim(claim, FOUND, again).outcome is Holding.NOT, "an improvement was claimed"
     unmoved = check_claim(claim, Said(None, None, 0.05), reports(claim, {}, bits=False))
     assert unmoved.outcome is Holding.FIGURES

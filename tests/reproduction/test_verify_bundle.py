@@ -184,37 +184,37 @@ def a_hole(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (code, "is not the code that was measured"),
-        (more_code, "is not the code that was measured"),
-        (code_linked, "is not the code that was measured"),
+        (code, r"/attempts/1/code .*\bhash\b"),
+        (more_code, r"/attempts/1/code .*\bhash\b"),
+        (code_linked, r"/attempts/1/code .*\bhash\b"),
         (code_gone, "attempts/1/code is gone"),
         (code_elsewhere, "attempts/1/code is a link"),
         (attempts_elsewhere, "attempts/1/code is a link"),
-        (other_recipe, "recipe.tar is not the recipe that was recorded"),
-        (damaged, r"recipe.tar holds another recipe/\S+ than its SHA256SUMS names"),
-        (no_archive_at_all, "recipe.tar cannot be read"),
-        (huge, "recipe.tar cannot be read"),
-        (setting("recipe_hash", "0" * 64), "recipe.tar is not the recipe that was recorded"),
-        (setting("code_hash", "0" * 64), "is not the code that was measured"),
+        (other_recipe, r"recipe\.tar .*\bhash\b"),
+        (damaged, r"recipe\.tar .* recipe/\S+ .*\bSHA256SUMS\b"),
+        (no_archive_at_all, r"recipe\.tar cannot\b"),
+        (huge, r"recipe\.tar cannot\b"),
+        (setting("recipe_hash", "0" * 64), r"recipe\.tar .*\bhash\b"),
+        (setting("code_hash", "0" * 64), r"/attempts/1/code .*\bhash\b"),
         (setting("reference_hash", "0" * 64), "reference_hash is 0"),
         (setting("scorer_hash", "0" * 64), "scorer_hash is 0"),
-        (setting("entry", "other.py"), "entry is other.py"),
-        (setting("recipe", "other"), "recipe is other, scripted by the recipe"),
+        (setting("entry", "other.py"), r": entry .*\bother\.py\b"),
+        (setting("recipe", "other"), r": recipe .*\bother\b.*\bscripted\b"),
         (claim_with(lambda claim: claim["limits"].update(memory_mb=1)), "limits is"),
         (claim_with(lambda claim: claim["metric"].update(direction="minimize")), "metric is"),
-        (setting("idea_id", "../../idea-0001"), "idea_id is no idea's id"),
-        (setting("code", "../../code"), "code is not the folder"),
-        (setting("attempt", -1), "code is not the folder"),
-        (setting("evidence", {}), "has no trials on the validation split"),
-        (trial_with("trial_id", "../../../idea-0001"), "is no trial of idea-0001"),
-        (trial_with("trial_id", "idea-0001-/../x"), "is no trial of idea-0001"),
-        (trial_with("trial_id", "baseline-a1-baseline-0"), "is no trial of idea-0001"),
-        (trial_with("seed", 1), "do not have the same seeds"),
-        (trial_with("metrics", {"accuracy": 0.99}), "does not follow from its values"),
-        (trial_with("metrics", {}), "has no accuracy"),
+        (setting("idea_id", "../../idea-0001"), r"claim\.json: idea_id\b"),
+        (setting("code", "../../code"), r"claim\.json: code\b"),
+        (setting("attempt", -1), r"claim\.json: code\b"),
+        (setting("evidence", {}), r"claim\.json: .*\bno trials\b.*\bvalidation\b"),
+        (trial_with("trial_id", "../../../idea-0001"), r"'\.\./\.\./\.\./idea-0001' .* idea-0001$"),
+        (trial_with("trial_id", "idea-0001-/../x"), r"'idea-0001-/\.\./x' .* idea-0001$"),
+        (trial_with("trial_id", "baseline-a1-baseline-0"), r"'baseline-a1-\S+' .* idea-0001$"),
+        (trial_with("seed", 1), r"\bsame seeds\b.*\bvalidation\b"),
+        (trial_with("metrics", {"accuracy": 0.99}), r"\bcomparison\b.*\bvalidation\b"),
+        (trial_with("metrics", {}), r"\bno accuracy\b"),
         (claim_with(twice), "names a trial twice"),
-        (claim_with(fewer), "do not have the same seeds"),
-        (claim_with(comparison), "does not follow from its values"),
+        (claim_with(fewer), r"\bsame seeds\b.*\bvalidation\b"),
+        (claim_with(comparison), r"\bcomparison\b.*\bvalidation\b"),
     ],
 )
 def test_what_was_tampered_with_does_not_hold_and_nothing_is_run(
@@ -231,9 +231,8 @@ def test_what_was_tampered_with_does_not_hold_and_nothing_is_run(
 def test_other_data_than_those_that_were_recorded_do_not_hold(alone: Path, tmp_path: Path) -> None:
     setting("data_hash", "other")(alone)
     found = again(alone, tmp_path)
-    assert found.reasons == (
-        "the data that the recipe's prepare.py makes now are not those that were recorded",
-    )
+    (reason,) = found.reasons
+    assert "prepare.py" in reason
     assert (tmp_path / "data").is_dir()
     assert not (alone / "reproductions").exists()
 
@@ -241,8 +240,8 @@ def test_other_data_than_those_that_were_recorded_do_not_hold(alone: Path, tmp_p
 def test_what_nobody_could_look_at_is_said(alone: Path, tmp_path: Path) -> None:
     code(alone)
     notes = again(alone, tmp_path).notes
-    assert any("no journal and no result file" in note for note in notes)
-    assert any("takes all its ideas together" in note for note in notes)
+    assert any(re.search(r"\bno journal\b.*\bclaim\.json\b", note) for note in notes)
+    assert any("rerun" in note for note in notes)
 
 
 def contained(alone: Path) -> None:
@@ -258,7 +257,7 @@ def test_code_without_a_container_is_run_where_that_is_allowed_alone(
     alone: Path, recipe: Path, tmp_path: Path
 ) -> None:
     for own in ("", str(recipe)):
-        with pytest.raises(UsageError, match=r"read them, and .* --allow-unsandboxed on the"):
+        with pytest.raises(UsageError, match=r"--allow-unsandboxed .*command line"):
             again(alone, tmp_path, own, allowed=False)
     assert nothing_was_run(tmp_path), "what a configuration allows is not asked"
 
@@ -270,13 +269,11 @@ def test_a_strangers_scripts_are_run_where_that_is_allowed_alone(
     theirs = shutil.copytree(recipe, alone / "scripted")
     for given in ("", str(theirs), str(alone / "code" / ".." / "scripted")):
         (alone / "code").mkdir(exist_ok=True)
-        with pytest.raises(
-            UsageError, match=r"prepare\.py and score\.py .* --recipe, or read them"
-        ):
+        with pytest.raises(UsageError, match=r"\bprepare\.py .*\bscore\.py .* --recipe\b"):
             again(alone, tmp_path, given, allowed=False)
-    with pytest.raises(UsageError, match="say with --image where the image lies now"):
+    with pytest.raises(UsageError, match=r"/nowhere/image\.sif: .*\bimage file\b.*--image"):
         again(alone, tmp_path, allowed=True)
-    with pytest.raises(UsageError, match="say with --image where the image lies now"):
+    with pytest.raises(UsageError, match=r"/nowhere/image\.sif: .*\bimage file\b.*--image"):
         again(alone, tmp_path, str(recipe), allowed=False)
     assert nothing_was_run(tmp_path)
 
@@ -290,7 +287,8 @@ def test_what_is_no_file_is_not_hashed_as_an_image(
     make(image)
     for path in (str(image), "image.sif", "~no-such-user/image.sif", "/dev/zero", "a\0b", None):
         setting("image", path)(alone)
-        with pytest.raises(UsageError, match="no such image file; say with --image"):
+        told = rf"{re.escape(str(path))}: .*\bimage file\b.*--image"
+        with pytest.raises(UsageError, match=told):
             again(alone, tmp_path)
     assert nothing_was_run(tmp_path)
 
@@ -299,7 +297,7 @@ def test_a_configuration_that_came_with_the_folder_is_nobodys(alone: Path, tmp_p
     for place in (alone, alone / "attempts"):
         (place / "hpcsci.toml").touch()
         here = replace(wanted(tmp_path), folder=place)
-        with pytest.raises(UsageError, match="came with the folder, and would be your config"):
+        with pytest.raises(UsageError, match=rf"{place}/hpcsci\.toml: "):
             reproduce_alone(alone, here, "", None, lambda text: None)
     assert nothing_was_run(tmp_path)
 
@@ -308,16 +306,16 @@ def test_a_missing_recipe_says_the_fix_and_may_be_given(
     alone: Path, recipe: Path, tmp_path: Path
 ) -> None:
     IdeaPaths(alone).recipe.unlink()
-    with pytest.raises(UsageError, match="at launch with --recipe, such as the recipe/"):
+    with pytest.raises(UsageError, match=r"recipe\.tar: .*\bmissing\b.*--recipe"):
         again(alone, tmp_path)
     (recipe / "library").mkdir()
     (recipe / "library" / "references.bib").touch()
     found = again(alone, tmp_path, recipe=str(recipe))
-    assert "the data that the recipe's prepare.py makes" in found.reasons[0], "it got that far"
+    assert "prepare.py" in found.reasons[0], "it got that far"
     (recipe / "score.py").write_text("other\n")
-    with pytest.raises(UsageError, match="is not the recipe that was recorded"):
+    with pytest.raises(UsageError, match=rf"--recipe {recipe}: .*\bhash\b"):
         again(alone, tmp_path, recipe=str(recipe))
-    with pytest.raises(RecipeError, match="does not exist"):
+    with pytest.raises(RecipeError, match="nowhere"):
         again(alone, tmp_path, recipe="./nowhere")
 
 
@@ -327,24 +325,24 @@ def test_what_the_archive_leaves_out_is_named(alone: Path, recipe: Path, tmp_pat
     assert data is not None
     IdeaPaths(alone).recipe.write_bytes(data[0])
     setting("recipe_hash", data[1])(alone)
-    with pytest.raises(UsageError, match=r"leaves out raw\.csv, .* --recipe"):
+    with pytest.raises(UsageError, match=r"recipe\.tar: .* raw\.csv, .*--recipe"):
         again(alone, tmp_path)
-    assert "prepare.py makes" in again(alone, tmp_path, str(recipe)).reasons[0]
+    assert "prepare.py" in again(alone, tmp_path, str(recipe)).reasons[0]
 
 
 def test_a_folder_that_cannot_be_used_says_why(alone: Path, tmp_path: Path) -> None:
     IdeaPaths(alone).idea.unlink()
-    with pytest.raises(RunDirectoryError, match="have the folder handed on anew"):
+    with pytest.raises(RunDirectoryError, match=r"/idea\.json: .*\bclaim\.json\b"):
         again(alone, tmp_path)
     IdeaPaths(alone).claim.write_text("{}")
-    with pytest.raises(RunDirectoryError, match=r"claim\.json: cannot be read"):
+    with pytest.raises(RunDirectoryError, match=r"/claim\.json: .*\bcampaign_id\b"):
         again(alone, tmp_path)
     IdeaPaths(alone).claim.unlink()
     os.mkfifo(IdeaPaths(alone).claim)
-    with pytest.raises(RunDirectoryError, match=r"claim\.json: cannot be read"):
+    with pytest.raises(RunDirectoryError, match=r"/claim\.json: .*\bplain file\b"):
         again(alone, tmp_path)
     IdeaPaths(alone).claim.unlink()
-    with pytest.raises(UsageError, match=r"has no claim\.json"):
+    with pytest.raises(UsageError, match=r"\bno claim\.json\b.*--idea ID"):
         again(alone, tmp_path)
 
 
@@ -356,19 +354,17 @@ def test_what_is_no_plain_file_is_not_read(
     (alone / name).unlink()
     make(alone / name)
     if name == "recipe.tar":
-        assert "recipe.tar cannot be read" in again(alone, tmp_path).reasons[0]
+        assert "recipe.tar cannot" in again(alone, tmp_path).reasons[0]
         return
-    with pytest.raises(RunDirectoryError, match=f"{name}: cannot be read: .*handed on anew"):
+    with pytest.raises(RunDirectoryError, match=rf"/{name}: cannot\b.*\banew\b"):
         again(alone, tmp_path)
 
 
 def test_claims_of_earlier_versions_have_no_level(alone: Path, tmp_path: Path) -> None:
     claim_with(lambda claim: (claim.pop("q"), claim.pop("decision")))(alone)
     setting("data_hash", "other")(alone)
-    assert any("the default is taken" in note for note in again(alone, tmp_path).notes)
-
-
-POINT = "the point rule, by which any difference of means counts"
+    notes = again(alone, tmp_path).notes
+    assert any(re.match(r"claim\.json .*\bdefault\b", note) for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -377,12 +373,12 @@ POINT = "the point rule, by which any difference of means counts"
         ({}, {}, (0.05, False), ""),
         ({"q": 0.01}, {}, (0.01, False), ""),
         ({}, {"decision": "point"}, (0.05, False), ""),
-        ({}, {"q": 0.01}, (0.01, False), "at q = 0.05, laxer than your loop.q"),
-        ({"q": 0.999}, {}, (0.05, False), "at q = 0.999, laxer than your loop.q"),
-        ({"q": 0.999}, {}, (0.05, False), "one-sided test at q = 0.05: they show improvement"),
-        ({"decision": "point"}, {}, (0.05, False), f"by {POINT}; by your loop.decision the"),
-        ({"decision": "point"}, {}, (0.05, False), "test at q = 0.05: they show improvement"),
-        ({"decision": "point"}, {"decision": "point"}, (0.05, True), f"by {POINT}, and so is"),
+        ({}, {"q": 0.01}, (0.01, False), r" q = 0\.05, .* loop\.q;.* q = 0\.01: "),
+        ({"q": 0.999}, {}, (0.05, False), r" q = 0\.999, .* loop\.q;"),
+        ({"q": 0.999}, {}, (0.05, False), r"; .* q = 0\.05: .* improvement"),
+        ({"decision": "point"}, {}, (0.05, False), r"\bpoint\b.*; .* loop\.decision "),
+        ({"decision": "point"}, {}, (0.05, False), r"; .* q = 0\.05: .* improvement"),
+        ({"decision": "point"}, {"decision": "point"}, (0.05, True), r"point[^;]* loop\.decision"),
     ],
 )
 def test_who_wrote_a_claim_does_not_set_the_level_it_is_held_to(
@@ -401,9 +397,9 @@ def test_who_wrote_a_claim_does_not_set_the_level_it_is_held_to(
     reproduce_alone(alone, wanted(tmp_path, **own), "", None, lambda text: None)
     [(said, notes)] = ran
     assert (said.finding, said.q, said.by_mean) == (Verdict.IMPROVEMENT, *held)
-    lax = [note for note in notes if "claim.json was decided" in note]
+    lax = [note for note in notes if "loop." in note]
     assert len(lax) == bool(told)
-    assert told in "".join(lax)
+    assert re.search(told, "".join(lax))
 
 
 def test_what_shows_nothing_at_the_readers_level_is_said_to(alone: Path) -> None:
@@ -415,11 +411,13 @@ def test_what_shows_nothing_at_the_readers_level_is_said_to(alone: Path) -> None
     assert within.said_by(claim, LoopSettings(q=0.5))[0].finding is Verdict.IMPROVEMENT
     said, note = within.said_by(claim, LoopSettings())
     assert said.finding is Verdict.MAINTENANCE
-    assert note.endswith("test at q = 0.05: they show maintenance")
+    assert re.search(r" q = 0\.05: .* maintenance$", note)
     shown[Split.TEST] = evidence
-    for q, confirmed in ((0.999, "confirmed on the test split"), (1e-12, "not confirmed")):
+    for q, confirmed, ending in ((0.999, True, ", confirmed"), (1e-12, False, ", not confirmed")):
         again = claim.model_copy(update={"q": 0.9999, "evidence": shown})
-        assert within.said_by(again, LoopSettings(q=q))[1].endswith(f", {confirmed}")
+        said, note = within.said_by(again, LoopSettings(q=q))
+        assert said.confirmed is confirmed
+        assert ending in note
 
 
 def test_what_is_laid_out_is_whole_and_taken_up_again(alone: Path, tmp_path: Path) -> None:
@@ -496,7 +494,7 @@ def test_which_claim_is_meant(
         ask(copied, "idea-0002")
     with pytest.raises(UsageError, match="leave --recipe out"):
         ask(root, "idea-0001", recipe="digits")
-    with pytest.raises(UsageError, match="nowhere: is not there"):
+    with pytest.raises(UsageError, match=r"/nowhere: .*\bnot there\b"):
         ask(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match=r"has no claim\.json"):
+    with pytest.raises(UsageError, match=r"\bno claim\.json\b.*--idea ID"):
         ask(tmp_path)

@@ -225,7 +225,7 @@ def test_what_does_not_start_says_why(places: Places) -> None:
         raise OSError("no such place")
 
     task = processes.Task("it", ["/bin/true"], prepare=prepare)
-    with pytest.raises(Failed, match=r"it does not start: .*no such place"):
+    with pytest.raises(Failed, match=r"^it .*such place"):
         processes.start(places, task)
     assert processes.pid_of(places, "it") is None
 
@@ -268,9 +268,9 @@ def _answers(port: int) -> bool:
 
 
 def test_commands_fail_in_one_line() -> None:
-    with pytest.raises(Failed, match="nonexistent is not installed: slurm/devcluster install"):
+    with pytest.raises(Failed, match=r"nonexistent .*slurm/devcluster install"):
         run(["nonexistent"])
-    with pytest.raises(Failed, match="failed: the last line"):
+    with pytest.raises(Failed, match=r": the last line$"):
         run(["sh", "-c", "echo first; echo the last line; exit 3"])
     assert run(["cat"], stdin="given").stdout == "given"
     assert run(["sleep", "100"], check=False, timeout=0.1).returncode == 124

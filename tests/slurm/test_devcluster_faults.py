@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,7 +132,7 @@ def test_a_cut_link(own: Own) -> None:
     job.await_lines("beat")
     node = job.node()
     own.do("cut", node)
-    assert f"{node}         NOT OK  runs, link cut" in own.tell("status")[1]
+    assert re.search(rf"\b{node} +NOT OK +runs.*\bcut\b", own.tell("status")[1])
     assert job.await_lines("ran", 2) == [node, other(node)]
     job.await_state("COMPLETED")
     beat = job.lines("beat")
@@ -201,7 +202,7 @@ def test_set_and_an_array_above_max_array_size(own: Own) -> None:
         assert own.run(*array, "0-3").returncode == 0
         assert waiting.show()["JobState"] == "PENDING"
         code, said = own.tell("set", "SlurmctldPort=9")
-        assert (code, "the development cluster's own" in said) == (1, True)
+        assert (code, "SlurmctldPort " in said) == (1, True)
     finally:
         own.do("set", "MaxArraySize=", "MinJobAge=")
     assert "MaxArraySize            = 1001" in own.run("scontrol", "show", "config").stdout
@@ -210,7 +211,7 @@ def test_set_and_an_array_above_max_array_size(own: Own) -> None:
 def test_what_slurm_does_not_take_is_taken_back(own: Own) -> None:
     code, said = own.tell("set", "SelectType=select/nonesuch")
     assert code == 1
-    assert "Slurm does not take SelectType=select/nonesuch" in said
+    assert " SelectType=select/nonesuch: " in said
     assert own.tell("status")[0] == 0
 
 

@@ -169,7 +169,7 @@ def test_without_accounting(own: Own) -> None:
     Job.submit(own, "short", "true").await_state("COMPLETED")
     code, said = own.tell("accounting", "stop")
     assert code == 1
-    assert "has no accounting" in said
+    assert "--no-accounting" in said
 
 
 def test_two_at_once(own: Own) -> None:

@@ -65,7 +65,8 @@ def test_scancel_while_it_waits(prepare: Prepare) -> None:
     trials.check_scored()
     assert [len(trials.nodes(name)) for name in NAMES] == [1, 1, 1]
     assert [trials.failures(name) for name in waiting] == [["cancelled"]] * 2
-    assert "had not begun" in trials.story()
+    cancelled = [trials.reports(name)[0].usage for name in waiting]
+    assert all(usage.started_at == usage.ended_at for usage in cancelled), trials.story()
 
 
 def test_held_by_its_user(prepare: Prepare) -> None:

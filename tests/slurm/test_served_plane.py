@@ -159,7 +159,7 @@ def test_a_prompt_beyond_the_context_is_refused_in_numbers(asked: dict[str, Any]
     refused = asked["too long"]
     assert refused["error"] == "ContextOverflow", refused
     assert refused["context"] == 32_768
-    assert "serve the model with a longer context" in refused["said"]
+    assert "longer context" in refused["said"]
 
 
 def test_a_schema_is_obeyed_by_a_model_that_knows_nothing(asked: dict[str, Any]) -> None:
@@ -175,7 +175,7 @@ def test_a_model_that_never_stops_is_stopped(asked: dict[str, Any]) -> None:
     """By the reply's bound; and by the deadline, after which its place is free for others."""
     assert asked["bounded"]["finish"] == "length"
     assert asked["bounded"]["tokens"] == 100
-    assert all("no complete reply within 15 s" in given["said"] for given in asked["endless"])
+    assert all("15 s (client.timeout_s)" in given["said"] for given in asked["endless"])
     # Two in a row are the requests' fault, as the endpoint answers a short one; more are its own.
     blamed = Counter(given["error"] for given in asked["endless"])
     assert blamed == {"ReplyError": 2, "EndpointError": 2 * SLOTS - 2}, asked["endless"]

@@ -66,7 +66,7 @@ def test_a_trial_that_cannot_be_run_spoils_no_other(bench: Bench) -> None:
 
 
 def test_says_what_is_wrong(bench: Bench) -> None:
-    assert "no batch in" in run(bench.root / "nowhere", "0").stderr
+    assert f"batch in {bench.root / 'nowhere'}" in run(bench.root / "nowhere", "0").stderr
     code = "import os; del os.environ['SLURM_ARRAY_TASK_ID']; " + ELEMENT
-    assert "run by Slurm" in run(bench.root, "0", code).stderr
+    assert "by Slurm" in run(bench.root, "0", code).stderr
     assert element.__name__ == element.MODULE
