@@ -80,7 +80,7 @@ DESERVED: dict[str, tuple[str, set[str | None], str]] = {
     "idea-0013": ("scored", {"improvement"}, ""),  # a wider layer
     "idea-0014": ("scored", {"maintenance"}, ""),  # dropout
     "idea-0015": ("rejected", NOTHING, "not novel: doi:10.1109/icdar.2003"),  # a paper has it
-    "idea-0016": ("rejected", NOTHING, r"\b5,400 s\b.*\b20$"),
+    "idea-0016": ("rejected", NOTHING, r"\b5,400 s\b.*\b20 s\b.*\b6,000 MiB\b.*\b1,024 MiB\b"),
 }
 
 
