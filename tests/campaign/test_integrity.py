@@ -76,6 +76,17 @@ def a_bench(folder: Path, **loop: int | float) -> CampaignBench:
     return bench
 
 
+async def a_driver_of_an_ended_campaign(
+    folder: Path,
+) -> tuple[CampaignBench, Journal, FileIntegrity]:
+    bench = a_bench(folder)
+    await bench.drive(value, ScriptedProposer(*WORDS))
+    opened = Journal(bench.paths.journal, bench.state.apply)
+    integrity = FileIntegrity.of(bench.paths, opened, bench.state, bench.config)
+    integrity.begin()
+    return bench, opened, integrity
+
+
 def rows(bench: CampaignBench) -> list[ResultRow]:
     return [row for row in read_rows(bench.paths).rows if row.idea_id != EVIL]
 
@@ -164,11 +175,7 @@ async def test_what_a_trial_changes_is_restored_and_its_idea_named(
 async def test_who_began_is_suspected_though_the_journal_does_not_say_so_yet(
     begun: bool, suspects: tuple[str, ...], tmp_path: Path
 ) -> None:
-    bench = a_bench(tmp_path)
-    await bench.drive(value, ScriptedProposer(*WORDS))
-    opened = Journal(bench.paths.journal, bench.state.apply)
-    integrity = FileIntegrity.of(bench.paths, opened, bench.state, bench.config)
-    integrity.begin()
+    bench, opened, integrity = await a_driver_of_an_ended_campaign(tmp_path)
     queued = next(
         event
         for event in journal.read(bench.paths.journal)
@@ -440,11 +447,7 @@ async def test_what_is_changed_again_as_soon_as_it_is_restored_is_not_used(
 async def test_what_changes_while_it_is_restored_is_noticed_the_next_time(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = a_bench(tmp_path)
-    await bench.drive(value, ScriptedProposer(*WORDS))
-    opened = Journal(bench.paths.journal, bench.state.apply)
-    integrity = FileIntegrity.of(bench.paths, opened, bench.state, bench.config)
-    integrity.begin()
+    bench, opened, integrity = await a_driver_of_an_ended_campaign(tmp_path)
     place = bench.paths.idea(FIRST).code(1) if name == "code" else bench.paths.root / name
     file = next(place.glob("**/*.py")) if place.is_dir() else place
     intact, mark, again = file.read_bytes(), integrity_module._mark, ["changed again"]

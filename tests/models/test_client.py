@@ -374,6 +374,17 @@ async def test_a_schema_that_cannot_be_enforced_is_left_out_from_then_on(
     assert "response_format" in endpoint.posts[-1].body
 
 
+async def test_refused_schemas_are_said_once(
+    endpoint: Endpoint, model: OpenAIModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusal = error(400, "failed to parse grammar")
+    endpoint.script = [refusal, OK, refusal, OK]
+    asked = request(schema=True)
+    await model.complete(asked)
+    await model.complete(asked.model_copy(update={"schema_name": "Other"}))
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
 async def test_a_schema_is_blamed_only_if_the_request_is_answered_without_it(
     endpoint: Endpoint, model: OpenAIModel
 ) -> None:
