@@ -191,10 +191,12 @@ def _beside_models(found: LaunchPlan, folders: tuple[Path, ...], divided: Divisi
     settings, place = found.settings, found.placement
     said = divided.lines
     resources = found.recipe.spec.resources
+    if settings.nodes:
+        engine = serving.ask_engine(folders, place.site)
+    else:
+        engine = serving.require_engine(folders, nodes.launcher_of(place.site, ""))
     if place.backend == "local":
-        said = sharing.said_here(settings.serving, place.site, resources, folders)
-    here = not settings.nodes
-    engine = serving.require_engine(folders, nodes.launcher_of(place.site, "")) if here else {}
+        said = sharing.said_here(settings.serving, place.site, resources, folders, engine)
     given = (folders, settings.serving, place.site, settings.nodes, engine)
     said = said or serving.forecast(*given)
     requests = serving.requests_at_once(*given)

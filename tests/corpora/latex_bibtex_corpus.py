@@ -561,6 +561,30 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "input-path-that-is-added-to",
+        {
+            "main.tex": _main(
+                "\\input{one}",
+                "\\makeatletter\n\\providecommand*\\input@path{}\n"
+                "\\g@addto@macro\\input@path{{sec/}}\n\\makeatother",
+            ),
+            "sec/one.tex": "\\section{One}a",
+        },
+        FIRST,
+        0,
+    ),
+    (
+        "input-path-that-another-file-adds-to",
+        {
+            "main.tex": _main("\\input{one}\\input{two}", r"\def\input@path{{sec/}}\input{setup}"),
+            "setup.tex": "\\providecommand*\\input@path{}\\appto\\input@path{{more/}}",
+            "sec/one.tex": "\\section{One}a",
+            "more/two.tex": "\\section{Two}b",
+        },
+        SECOND,
+        0,
+    ),
+    (
         "import",
         {
             "main.tex": _main("\\import{sec/}{one}\\subimport{sec}{two.tex}"),

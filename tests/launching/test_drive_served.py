@@ -16,6 +16,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state, status
 from hpcscientist.launching import create_run_dir, drive, launch
+from hpcscientist.models.serving.checking import interpreter
+from hpcscientist.models.serving.checking.interpreter import ServingEngine
 from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.records.site import ControllerSite, Site
 
@@ -62,8 +64,10 @@ def reason_of(paths: RunPaths) -> str:
 
 
 def test_a_node_too_small_for_engines_and_a_trial_is_refused_before_anything_starts(
-    served: RunPaths, job: str
+    served: RunPaths, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    knows = ServingEngine(python="python", vllm="0.1", ray="2.1", known=True, writes=True)
+    monkeypatch.setattr(interpreter, "ask", lambda folder, python: knows)
     told: list[str] = []
     with pytest.raises(UsageError, match="16384 MiB and 4 GPUs of which are for the models") as no:
         drive.drive(served, lambda event, state: None, told.append, job)

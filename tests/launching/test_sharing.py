@@ -152,7 +152,7 @@ def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
         update={"role_specs": {"ideation": f"vllm:{model}"}}
     )
     whole = nodes.machine_of(Site(), nodes.here(), is_slurm=False)
-    left = colocated_trials.keeper(claimed.paths, config, "")(whole).taken_from(whole)
+    left = colocated_trials.keeper(claimed.paths, config, "")(whole, {}).taken_from(whole)
     assert (whole.gpus, left.gpus) == (4, 4 - kept)
     engines = first_gpus(left.gpus, os.environ)["CUDA_VISIBLE_DEVICES"].split(",")
     assert engines == four_gpus[: 4 - kept]

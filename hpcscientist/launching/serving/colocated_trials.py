@@ -16,6 +16,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
+from hpcscientist.launching.serving.models import EngineConfigs
 from hpcscientist.launching.serving.nodes import Kept
 from hpcscientist.launching.serving.sharing import (
     NO_ENGINES,
@@ -113,11 +114,14 @@ def check(
         )
     most = slots_of_node(site, resources, _least_engines(own.gpus, resources.gpus))
     machine, is_sure = nodes.foreseen(site, count)
+    engine = serving.ask_engine(folders, site)
+    if why := serving.unread(folders, engine):
+        return Division(count * most, (f"each node is divided in the job: {why}",))
     if machine is None:
-        said = serving.unsettled(folders, settings.serving, "each node is divided")
+        said = serving.unsettled(folders, settings.serving, "each node is divided", engine)
         return Division(count * most, said)
     try:
-        left, layouts = divide(folders, machine, settings.serving, site, resources)
+        left, layouts = divide(folders, machine, settings.serving, site, resources, engine)
     except ServingError as error:
         if not is_sure:
             return Division(count * most, (f"perhaps too large: {error}",))
@@ -126,20 +130,23 @@ def check(
         ) from error
     engines = engines_of(left, layouts)
     slots = count * slots_of_node(site, resources, engines)
-    unsure = serving.doubt(folders, left, settings.serving)
+    unsure = serving.doubt(folders, left, settings.serving, engine)
     shares = f"of each node {_shares(site, resources, engines)}; {slots} at once in all"
     return Division(slots, (*serving.said(layouts), shares, *([unsure] if unsure else [])))
 
 
-def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Machine], Kept]:
-    """Return a function from a whole machine to the share of each node that trials keep.
+def keeper(
+    paths: RunPaths, config: CampaignConfig, job_id: str
+) -> Callable[[Machine, EngineConfigs], Kept]:
+    """Return a function from a whole machine, and what the engine reads in each model's
+    config.json, to the share of each node that trials keep.
 
     `job_id` is the job that drives the campaign, "" if this machine does. The function raises
     ServingError and UsageError if a node does not hold the models and a trial.
     """
     settings, site = config.settings.serving, config.site
 
-    def keep(machine: Machine) -> Kept:
+    def keep(machine: Machine, engine: EngineConfigs) -> Kept:
         here = not job_id and config.backend == "local"
         if not (settings.trials_inside if job_id else here):
             return Kept()
@@ -147,7 +154,7 @@ def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Ma
         specs = serving.specs(config.role_specs)
         folders = tuple(dict.fromkeys(serving.folder_of(spec, paths.root) for spec in specs))
         share = divide_here if here else divide
-        left, layouts = share(folders, machine, settings, site, needs)
+        left, layouts = share(folders, machine, settings, site, needs, engine)
         if here:
             return Kept(machine.gpus - left.gpus)
         # Fail now, and not after minutes of starting the model servers.

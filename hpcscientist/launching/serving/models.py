@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hpcscientist.config.settings import ServingSettings
-from hpcscientist.errors import ServingError
+from hpcscientist.errors import ServingError, WeightsError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept, machine_of
@@ -34,14 +34,16 @@ EngineConfigs = Mapping[Path, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ServingRequest:
-    """What to serve, for whom and how; `keep` returns the share of a machine that is not for it."""
+    """What to serve, for whom and how; `keep` returns the share of a machine that is not for it,
+    from the machine and what `require_engine` returned.
+    """
 
     paths: ServingPaths
     owner: str
     folders: tuple[Path, ...]
     settings: ServingSettings
     site: Site
-    keep: Callable[[Machine], Kept] = lambda machine: Kept()
+    keep: Callable[[Machine, EngineConfigs], Kept] = lambda machine, engine: Kept()
 
 
 def specs(roles: Mapping[Role, str]) -> tuple[str, ...]:
@@ -72,8 +74,8 @@ def drafted(
         write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
     is_slurm = isinstance(launcher.steps, SlurmSteps)
     machine = machine_of(request.site, allocation, is_slurm=is_slurm)
-    left = request.keep(machine).taken_from(machine)
     engine = require_engine(request.folders, launcher, check)
+    left = request.keep(machine, engine).taken_from(machine)
     layouts = lay_out(request.folders, left, request.settings, engine)
     for line in said(layouts):
         tell(line)
@@ -137,12 +139,14 @@ def forecast(
 ) -> tuple[str, ...]:
     """Return the layout of models on `count` nodes of a site (0: this machine), one line each.
 
-    `engine` is what `require_engine` returned. Raises ServingError if the models certainly do not
-    fit.
+    `engine` is what `require_engine` or `ask_engine` returned. Raises ServingError if the models
+    certainly do not fit.
     """
     machine, is_sure = nodes.foreseen(site, count)
+    if count and (why := unread(folders, engine)):
+        return (f"the layout is made in the job: {why}",)
     if machine is None:
-        return unsettled(folders, settings, "the layout is made")
+        return unsettled(folders, settings, "the layout is made", engine)
     try:
         layouts = lay_out(folders, machine, settings, engine)
     except ServingError as error:
@@ -179,16 +183,45 @@ def said(layouts: Mapping[Path, Layout]) -> tuple[str, ...]:
     return tuple(f"{folder.name}: {why}" for folder, one in layouts.items() for why in one.why)
 
 
-def unsettled(folders: tuple[Path, ...], settings: ServingSettings, what: str) -> tuple[str, ...]:
+def unsettled(
+    folders: tuple[Path, ...],
+    settings: ServingSettings,
+    what: str,
+    engine: EngineConfigs = MappingProxyType({}),
+) -> tuple[str, ...]:
     """Return the lines for a launch that leaves `what` to the job."""
     return (
         f"{what} in the job: the memory of its GPUs is not known here",
         *(
             f"{folder.name}: {why}"
             for folder in folders
-            for why in thinking(weights.check(folder), settings)
+            for why in thinking(weights.check(folder, engine.get(folder)), settings)
         ),
     )
+
+
+def unread(folders: Iterable[Path], engine: EngineConfigs) -> str:
+    """Return which model's shape is not known here; "" if all are. Only the engine can read it."""
+    for folder in folders:
+        try:
+            weights.check(folder, engine.get(folder))
+        except WeightsError as error:
+            return f"the engine there reads {folder.name}: {'; '.join(error.problems)}"
+    return ""
+
+
+def ask_engine(folders: Iterable[Path], site: Site) -> EngineConfigs:
+    """Return what the engine reads in config.json of models whose shape cannot be read here.
+
+    For a launch whose engine runs on other nodes. This machine may lack it; then nothing is
+    returned for the model. Where all shapes are read here, no engine is started: that takes long.
+    Raises ServingError for a wrong serving.python.
+    """
+    read = dict[Path, Mapping[str, Any]]()
+    for folder in folders:
+        if unread([folder], {}):
+            read[folder] = interpreter.ask(folder, interpreter.command(site)).config
+    return read
 
 
 def require_engine(

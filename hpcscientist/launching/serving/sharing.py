@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
+from hpcscientist.launching.serving.models import EngineConfigs
 from hpcscientist.launching.serving.nodes import Kept
 from hpcscientist.models.serving.fitting.drafting import memory_of_node
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
@@ -40,6 +42,7 @@ def divide(
     settings: ServingSettings,
     site: Site,
     resources: Resources,
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> tuple[Machine, dict[Path, Layout]]:
     """Return the share of a machine for serving beside trials, and the models' layouts there.
 
@@ -50,7 +53,7 @@ def divide(
 
     def served(gpus: int) -> tuple[Machine, dict[Path, Layout]]:
         left = Kept(gpus, kept_mb).taken_from(machine)
-        return left, serving.lay_out(folders, left, settings)
+        return left, serving.lay_out(folders, left, settings, engine)
 
     needed = resources.gpus
     if not needed or machine.gpus <= needed:
@@ -73,6 +76,7 @@ def divide_here(
     settings: ServingSettings,
     site: Site,
     resources: Resources,
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> tuple[Machine, dict[Path, Layout]]:
     """Return the share of the driver's own machine for serving, and the models' layouts there.
 
@@ -81,12 +85,16 @@ def divide_here(
     """
     if 0 < resources.gpus < machine.gpus:
         with contextlib.suppress(ServingError):
-            return divide(folders, machine, settings, site, resources)
-    return machine, serving.lay_out(folders, machine, settings)
+            return divide(folders, machine, settings, site, resources, engine)
+    return machine, serving.lay_out(folders, machine, settings, engine)
 
 
 def said_here(
-    settings: ServingSettings, site: Site, resources: Resources, folders: tuple[Path, ...]
+    settings: ServingSettings,
+    site: Site,
+    resources: Resources,
+    folders: tuple[Path, ...],
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return how this machine's GPUs are divided between models and trials, one line each.
 
@@ -98,7 +106,7 @@ def said_here(
     machine, _ = nodes.foreseen(site, 0)
     if machine is None or not machine.gpus:
         return ()
-    left, layouts = divide_here(folders, machine, settings, site, resources)
+    left, layouts = divide_here(folders, machine, settings, site, resources, engine)
     kept = machine.gpus - left.gpus
     if kept:
         return (

@@ -172,7 +172,9 @@ def serve(
 
 def forecast(request: StandaloneRequest, count: int) -> tuple[str, ...]:
     """Return the models' layout in words; see `launching.serving.models.forecast`."""
-    return serving.forecast(_folders(request), request.settings, request.site, count)
+    folders = _folders(request)
+    engine = serving.ask_engine(folders, request.site)
+    return serving.forecast(folders, request.settings, request.site, count, engine)
 
 
 def _folders(request: StandaloneRequest) -> tuple[Path, ...]:

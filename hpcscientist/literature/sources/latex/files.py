@@ -224,7 +224,7 @@ class _Room:
 
     def _learn(self) -> None:
         for text in self.unread:
-            self.macros.update(definitions(text)[0])
+            self.macros = definitions(text, self.macros)[0]
         self.unread.clear()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 
 ARGUMENT_CHARACTERS = 5_000  # longer or unclosed arguments are ignored
 _MACROS = 5_000
@@ -14,6 +15,7 @@ _DEEPEST = 10
 _DEFINITION = re.compile(
     r"\\(?:(?P<new>(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*\{?\s*\\(?P<n>[a-zA-Z@]+)\s*\}?"
     r"|(?P<def>[gex]?def)\s*\\(?P<d>[a-zA-Z@]+)(?P<p>(?:#\d)*)(?=\{)"
+    r"|(?P<more>(?:g@)?addto@macro|g?appto)\s*\{?\s*\\(?P<a>[a-zA-Z@]+)\s*\}?"
     r"|let\s*\\(?P<l>[a-zA-Z@]+)\s*=?\s*(?P<t>\\[a-zA-Z@]+)"
     r"|DeclareMathOperator(?P<star>\*?)\s*\{?\s*\\(?P<o>[a-zA-Z@]+)\s*\}?)"
 )
@@ -75,9 +77,14 @@ def command(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str
     return group(source, found[1] if found else at, limit)
 
 
-def definitions(source: str) -> tuple[dict[str, Macro], str]:
-    """Return the macros that a text defines, and the text without the definitions."""
-    macros = {name: Macro(*of) for name, of in _BUILT_IN.items()}
+def definitions(
+    source: str, known: Mapping[str, Macro] = MappingProxyType({})
+) -> tuple[dict[str, Macro], str]:
+    """Return the macros that a text defines, and the text without the definitions.
+
+    `known` are macros of earlier texts, which are returned too; a text can add to them.
+    """
+    macros = {name: Macro(*of) for name, of in _BUILT_IN.items()} | dict(known)
     kept: list[str] = []
     done = 0
     for found, name, defined, end in _definitions(source):
@@ -86,6 +93,8 @@ def definitions(source: str) -> tuple[dict[str, Macro], str]:
         if not given and not _MEANT.fullmatch(name):
             heading = _HEADING.match(macro.body)
             body = rf"\{heading[1]}" if heading else macro.body.replace(r"\xspace", "")
+            if found["more"] and name in macros:
+                macro, body = macros[name], macros[name].body + body
             macros[name] = replace(macro, body=body)
         kept.append(source[done : found.start()])
         done = end
@@ -123,7 +132,7 @@ def _defined(source: str, found: re.Match[str]) -> tuple[str, Macro, int] | None
         text = rf"\operatorname{found['star']}{{{body[0]}}}"
         return found["o"], Macro(text), body[1]
     count = len(found["p"]) // 2 if found["d"] else count
-    return found["n"] or found["d"], Macro(body[0], count, default), body[1]
+    return found["n"] or found["d"] or found["a"], Macro(body[0], count, default), body[1]
 
 
 class Expander:

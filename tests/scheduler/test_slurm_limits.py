@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
+from trialkit import Bench
+from turned_loop import TurnedLoop
 
 from hpcscientist.errors import SchedulerSilent
+from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.limits import (
     ASK_AGAIN_S,
     READ_AGAIN_S,
     KnownLimits,
 )
-from hpcscientist.records.site import SlurmSite
+from hpcscientist.records.site import Site, SlurmSite
 
 
 class Telling(Slurm):
@@ -54,6 +60,25 @@ def test_they_are_read_again_once_they_are_old(slurm: Telling) -> None:
     read = limits.read(SITE, READ_AGAIN_S)
     assert (read.max_array, read.max_submit) == (50, 8)
     assert limits.last(SITE) == read
+
+
+def test_an_array_is_as_large_as_the_limits_are_now(
+    slurm: Telling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Slurm, "of", lambda site: slurm)
+    bench = Bench(tmp_path / "bench").prepare()
+    spec = bench.trial("finish()")
+
+    async def play() -> list[int]:
+        backend = SlurmBackend(bench.run, Site(), "c1", "a.module")
+        found = [(await backend.capacity(spec)).room]
+        slurm.array, slurm.queue = 51, 8
+        found.append((await backend.capacity(spec)).room)
+        await asyncio.sleep(READ_AGAIN_S)
+        return [*found, (await backend.capacity(spec)).room]
+
+    with asyncio.Runner(loop_factory=TurnedLoop) as runner:
+        assert runner.run(play()) == [100, 100, 8]
 
 
 def test_what_was_known_outlasts_silence(slurm: Telling) -> None:
