@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -194,7 +195,7 @@ async def test_a_request_at_which_the_endpoint_fails_is_not_the_endpoints_fault(
     model = impatient(endpoint, 300)
     failing_at(endpoint, acts, lambda seen: seen.body["messages"][0]["content"] == "12345678")
     message = await failure(model, kind=ReplyError)
-    assert "2 times with this request" in message and "answers others" in message
+    assert "tried 2 times" in message and "answers others" in message
     assert len(asked(endpoint)) == 2
     assert len(endpoint.posts) == 3, "the question whether it answers is asked once"
     other = request().model_copy(update={"messages": (Message(role="user", content="else"),)})
@@ -215,7 +216,7 @@ async def test_many_such_requests_in_a_row_are_the_endpoints(
         await model.complete(other)
     await failure(model, kind=ReplyError)
     await failure(model, kind=ReplyError)
-    assert "see that the server runs" in await failure(model, kind=EndpointError)
+    assert "server runs" in await failure(model, kind=EndpointError)
 
 
 @pytest.mark.parametrize("bad", [hang, trickle])
@@ -231,7 +232,7 @@ async def test_the_deadline_bounds_a_whole_try(
         model = impatient(endpoint, timeout_s)
         message = await failure(model)
         await model.close()
-        late = f"no complete reply within {timeout_s:g} s (client.timeout_s)"
+        late = f" {timeout_s:g} s (client.timeout_s)"
         assert "2 times" in message and late in message
         assert caplog.text.count(f"{late}; trying again") == 1
 
@@ -309,7 +310,7 @@ async def test_404_names_what_is_served(endpoint: Endpoint, model: OpenAIModel) 
     endpoint.script = [error(404, "The model `tiny` does not exist.")]
     endpoint.models = models("org/tiny-7b", "zebra")
     message = await failure(model)
-    assert "'tiny'; it serves: org/tiny-7b, zebra; did you mean 'org/tiny-7b'?" in message
+    assert re.search(r"'tiny'; .*: org/tiny-7b, zebra; .*'org/tiny-7b'\?$", message)
     assert len(endpoint.seen) == 2
 
 
@@ -321,7 +322,7 @@ async def test_404_where_the_list_is_of_no_help(
 ) -> None:
     endpoint.script = [error(404, "Not Found")]
     endpoint.models = listing
-    assert "does the address end in /v1" in await failure(model)
+    assert "end in /v1" in await failure(model)
 
 
 async def test_an_endpoint_without_structured_replies(
@@ -680,8 +681,8 @@ async def test_probe(endpoint: Endpoint, model: OpenAIModel) -> None:
 @pytest.mark.parametrize(
     ("listing", "said"),
     [
-        (models("tinny"), "serves no model 'tiny'; it serves: tinny; did you mean 'tinny'?"),
-        (models(), "it serves: none"),
+        (models("tinny"), r"'tiny'; .*: tinny; .*'tinny'\?$"),
+        (models(), "it serves: none$"),
         (error(401, "no key"), "HPCSCI_API_KEY"),
         (error(404, "Not Found"), "end in /v1"),
         (answer(b"<html>"), "end in /v1"),
@@ -693,7 +694,7 @@ async def test_probe_fails(endpoint: Endpoint, model: OpenAIModel, listing: Act,
     endpoint.models = listing
     with pytest.raises(EndpointError) as caught:
         await model.probe()
-    assert said in str(caught.value)
+    assert re.search(said, str(caught.value))
 
 
 async def test_a_closed_client_says_so(model: OpenAIModel) -> None:

@@ -189,7 +189,7 @@ async def test_counts_that_come_by_calibrate(endpoint: Endpoint, model: OpenAIMo
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [('{"note": "and so on', "keep every text in it short"), ("<think>hm, wait", "think in a few")],
+    [('{"note": "and so on', "every text"), ("<think>hm, wait", "few sentences")],
 )
 async def test_a_reply_that_was_cut_off_is_told_so(
     endpoint: Endpoint, model: OpenAIModel, content: str, said: str
@@ -201,7 +201,7 @@ async def test_a_reply_that_was_cut_off_is_told_so(
     assert await ask(model, request, Reply) == Reply(note="n")
     told = endpoint.posts[1].body["messages"][-1]["content"]
     assert "cut off" in told
-    assert "after 9 tokens, the most it may take" in told
+    assert "after 9 tokens" in told
     assert said in told
 
 
@@ -218,13 +218,13 @@ async def test_a_model_that_never_stops_is_bounded(endpoint: Endpoint, model: Op
     # By max_tokens where the server counts them …
     request = REQUEST.model_copy(update={"messages": long_prompt().at(1990)})
     endpoint.script = [with_context("on and on", per_byte=0.1)]
-    with pytest.raises(ReplyError, match=r"after 2 repairs: .* cut off after 9 tokens"):
+    with pytest.raises(ReplyError, match=r"\b2 repairs: .* cut off .*\b9 tokens"):
         await ask(model, request, Reply)
     assert [seen.body["max_tokens"] for seen in endpoint.posts] == [1024] * 3
     # … and by the client's patience where it does not.
     endpoint.script = [hang]
     impatient = OpenAIModel(endpoint.url, "tiny", QUICK.model_copy(update={"timeout_s": 0.2}))
-    with pytest.raises(EndpointError, match=r"no complete reply within 0\.2 s"):
+    with pytest.raises(EndpointError, match=r" 0\.2 s \(client\.timeout_s\)"):
         await ask(impatient, request, Reply)
     await impatient.close()
 

@@ -101,7 +101,7 @@ def test_a_damaged_model_is_named(tmp_path: Path) -> None:
     folder = shutil.copytree(model_folder(), tmp_path / "cut")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(ModelError, match=r"cut: cannot be opened: .*; copy the model anew"):
+    with pytest.raises(ModelError, match=r"/cut: .*opened: .*; copy "):
         SentenceEmbedder(folder)
 
 
@@ -113,16 +113,16 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     weights = folder / "model.safetensors"
     tensors = {name: tensor * np.float32("nan") for name, tensor in load_file(weights).items()}
     save_file(tensors, weights, {"format": "pt"})
-    with pytest.raises(ModelError, match=r"nan: gives vectors that are no numbers"):
+    with pytest.raises(ModelError, match=r"/nan: .*no numbers; .*weights"):
         SentenceEmbedder(folder)
 
 
-@pytest.mark.parametrize(("made", "what"), [(False, "is no folder"), (True, "has no modules.json")])
+@pytest.mark.parametrize(("made", "what"), [(False, "no folder"), (True, r"modules\.json")])
 def test_a_folder_that_is_none_of_a_model(tmp_path: Path, made: bool, what: str) -> None:
     folder = tmp_path / "model"
     if made:
         folder.mkdir()
-    with pytest.raises(ModelError, match=rf"model: {what}; give embedding\.model the folder"):
+    with pytest.raises(ModelError, match=rf"/model: .*\b{what}; .*embedding\.model"):
         SentenceEmbedder(folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def test_small_model_has_a_replica_on_each_gpu() -> None:
 def test_large_model_takes_gpus_of_one_node() -> None:
     layout = lay_out(checkpoint(70, **LARGE), machine(nodes=2, gpus=4), DEFAULT)
     assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (2, 4, 1)
-    assert "4 GPUs of a node" in " ".join(layout.why)
+    assert "4 GPUs of" in " ".join(layout.why)
 
 
 def test_larger_than_a_node_becomes_a_pipeline_over_nodes() -> None:
@@ -100,17 +101,17 @@ def test_context_that_is_asked_for_is_held_or_refused() -> None:
     asked = ServingSettings(context=65_536)
     layout = lay_out(checkpoint(), machine(gpus=2, gpu_gb=24), asked)
     assert (layout.context, layout.gpus_per_replica) == (65_536, 2)
-    with pytest.raises(ServingError, match=r"a smaller serving\.context"):
+    with pytest.raises(ServingError, match=r"smaller serving\.context"):
         lay_out(checkpoint(), machine(gpus=1, gpu_gb=24), asked)
-    with pytest.raises(ServingError, match="more than the model's 131072 tokens"):
+    with pytest.raises(ServingError, match=r"serving\.context 200000 .*\b131072 tokens"):
         lay_out(checkpoint(), machine(), ServingSettings(context=200_000))
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (ServingSettings(tensor_parallel=3), "must divide the model's 32 heads"),
-        (ServingSettings(tensor_parallel=8), "within a node of 4 GPUs"),
+        (ServingSettings(tensor_parallel=3), r"serving\.tensor_parallel 3 .*\b32 heads"),
+        (ServingSettings(tensor_parallel=8), r"serving\.tensor_parallel 8 .*\b4 GPUs"),
         (ServingSettings(pipeline_parallel=5), "fewer, or 0"),
         (ServingSettings(replicas=5), "at most 4 fit"),
         (ServingSettings(replicas=3, tensor_parallel=2), "at most 2 fit"),
@@ -242,11 +243,11 @@ def test_experts_are_not_cut_through_blocks() -> None:
     assert divides(model, 4, DEFAULT)
     assert not divides(model, 8, DEFAULT)
     assert divides(model, 8, ServingSettings(engine={"enable_expert_parallel": True}))
-    assert "in blocks of 128" in uncut(model, 8)
+    assert "blocks of 128" in uncut(model, 8)
 
 
 def test_unknown_gpu_memory_is_said() -> None:
-    with pytest.raises(ServingError, match="memory is not known"):
+    with pytest.raises(ServingError, match=r"memory .*`nvidia-smi`"):
         lay_out(checkpoint(), machine(gpu_gb=0), DEFAULT)
 
 
@@ -261,7 +262,7 @@ def test_cpu_engine_keeps_to_the_nodes_memory() -> None:
     tiny = checkpoint(0.1, caches=(LayerCache(heads=1, size=128),) * 32)
     layout = lay_out(tiny, machine(gpus=0, memory_gb=4), DEFAULT)
     assert layout.kv_cache_mb < 1024
-    assert "memory ends there" in " ".join(layout.why)
+    assert "memory ends" in " ".join(layout.why)
     with pytest.raises(ServingError, match="memory lacks"):
         lay_out(checkpoint(), machine(gpus=0, memory_gb=16), DEFAULT)
     with pytest.raises(ServingError, match=r"kv_cache_gb 0\.01 lacks"):
@@ -278,15 +279,15 @@ def test_cpu_engine_may_have_several_workers_on_a_node() -> None:
     assert layout.kv_cache_mb == one.kv_cache_mb // 2  # each worker has half of the heads
     assert layout.kv_tokens == one.kv_tokens
     assert 0 < layout.memory_mb - one.memory_mb <= 1024 + 1
-    assert "2 workers on a node, as set" in " ".join(layout.why)
+    assert re.search(r"\b2 workers [^(]*\(serving\.tensor_parallel\)", " ".join(layout.why))
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         (ServingSettings(pipeline_parallel=2), "leave serving.pipeline_parallel at 0"),
-        (ServingSettings(tensor_parallel=3), "must divide the model's 32 heads"),
-        (ServingSettings(tensor_parallel=16), "a core of a node with 8"),
+        (ServingSettings(tensor_parallel=3), r"serving\.tensor_parallel 3 .*\b32 heads"),
+        (ServingSettings(tensor_parallel=16), r"serving\.tensor_parallel 16 .*\bcore .*\b8;"),
     ],
 )
 def test_cpu_engine_s_workers_are_of_one_node(settings: ServingSettings, said: str) -> None:
@@ -317,7 +318,7 @@ def test_large_and_small_model_share_a_node() -> None:
     layouts = lay_out_all(demands, machine(nodes=1, gpus=8), DEFAULT)
     used = {name: x.replicas * x.gpus_per_replica for name, x in layouts.items()}
     assert used == {"small": 4, "large": 4}
-    with pytest.raises(ServingError, match="2 models do not fit together"):
+    with pytest.raises(ServingError, match=r"^2 models .*--nodes"):
         lay_out_all(demands, machine(nodes=1, gpus=2), DEFAULT)
 
 
@@ -347,7 +348,7 @@ def test_models_that_fit_together_alone_by_less_context_have_less() -> None:
         assert (layout.replicas, layout.gpus_per_replica) == (1, 1)
         assert LEAST <= layout.context < alone.context
     for settings in (ServingSettings(tensor_parallel=2), ServingSettings(context=32_768)):
-        with pytest.raises(ServingError, match="2 models do not fit together"):
+        with pytest.raises(ServingError, match=r"^2 models .*--nodes"):
             lay_out_all(demands, where, settings)
 
 
@@ -375,7 +376,7 @@ def test_cores_of_which_nothing_is_known_leave_a_doubt() -> None:
     demands = {"m": Demand(checkpoint=checkpoint(1.0))}
     scarce, ample = machine(gpus=0, memory_gb=7), machine(gpus=0, memory_gb=16)
     assert lay_out_all(demands, scarce, DEFAULT)["m"].dtype == "auto"
-    assert "need float32: /models/m does not fit on 1 nodes" in doubt(demands, scarce, DEFAULT)
+    assert re.search(r"float32: /models/m .*\b1 nodes", doubt(demands, scarce, DEFAULT))
     assert doubt(demands, ample, DEFAULT) == ""
     assert doubt(demands, machine(gpus=1), DEFAULT) == ""
     assert doubt(demands, scarce, ServingSettings(dtype="bfloat16")) == ""

@@ -37,17 +37,17 @@ def test_valid_specs(spec: str, parsed: ModelSpec) -> None:
     [
         ("", "valid forms"),
         ("gpt", "valid forms"),
-        ("playbok", "did you mean playbook?"),
-        ("Search", "did you mean search?"),
-        ("search:3", "did you mean search?"),
-        ("playbook:", "did you mean playbook?"),
-        ("vlm:x", "did you mean vllm:PATH_OR_NAME?"),
-        ("vllm", "did you mean vllm:PATH_OR_NAME?"),
+        ("playbok", "mean playbook?"),
+        ("Search", "mean search?"),
+        ("search:3", "mean search?"),
+        ("playbook:", "mean playbook?"),
+        ("vlm:x", "mean vllm:PATH_OR_NAME?"),
+        ("vllm", "mean vllm:PATH_OR_NAME?"),
         ("htp://n1/v1#m", "lacks http://"),
         ("n1:8000/v1#m", "lacks http://"),
-        ("http://n1:8000/v1", "add its served name"),
-        ("http://n1:8000/v1#", "add its served name"),
-        ("http://n1:8000/v1# ", "add its served name"),
+        ("http://n1:8000/v1", " http://n1:8000/v1#NAME"),
+        ("http://n1:8000/v1#", " http://n1:8000/v1#NAME"),
+        ("http://n1:8000/v1# ", " http://n1:8000/v1#NAME"),
         ("http://#m", "no address"),
         ("http://n1:port/v1#m", "no address"),
         ("http://n1:99999/v1#m", "no address"),
@@ -82,7 +82,7 @@ def test_open_playbooks(tmp_path: Path) -> None:
     assert model.name == "playbook:own.jsonl"
     given = open_model(f"playbook:{tmp_path / 'given.jsonl'}", own, SETTINGS)
     assert given.name == "playbook:given.jsonl"
-    with pytest.raises(ModelSpecError, match="has no playbook"):
+    with pytest.raises(ModelSpecError, match=r"\bplaybook:FILE .*--model$"):
         open_model("playbook", None, SETTINGS)
 
 
@@ -95,7 +95,7 @@ async def test_open_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"), [("search", "no language model"), ("vllm:x", "give http://HOST:PORT")]
+    ("spec", "said"), [("search", "^search .*control"), ("vllm:x", "give http://HOST:PORT")]
 )
 def test_what_is_not_opened_here(spec: str, said: str) -> None:
     with pytest.raises(ModelSpecError, match=said):

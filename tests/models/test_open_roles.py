@@ -63,9 +63,9 @@ def test_one_model_for_all_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("role", "spec", "said"),
     [
-        ("code", "playbok", "code.model: 'playbok' names no model"),
-        ("ideation", "http://n1/v1", "ideation.model: 'http://n1/v1' names no model; add"),
-        ("review", "search", "review.model: search is the control arm"),
+        ("code", "playbok", "code.model: 'playbok' "),
+        ("ideation", "http://n1/v1", "ideation.model: 'http://n1/v1' "),
+        ("review", "search", "review.model: search "),
     ],
 )
 def test_a_bad_spec_names_its_key(role: str, spec: str, said: str) -> None:
@@ -85,7 +85,7 @@ def test_what_cannot_be_opened_names_its_key(tmp_path: Path) -> None:
     given = settings(code=f"playbook:{tmp_path / 'none.jsonl'}")
     with pytest.raises(ModelSpecError, match=r"^code\.model: .*none\.jsonl"):
         open_models(role_specs(given, "http://n1/v1#m"), None, given)
-    with pytest.raises(ModelSpecError, match=r"^this recipe has no playbook"):
+    with pytest.raises(ModelSpecError, match=r"^this recipe .*\bplaybook:FILE\b"):
         open_models(role_specs(settings(), "playbook"), None, settings())
 
 
@@ -109,7 +109,7 @@ async def test_requests_go_to_their_roles_model(endpoint: Endpoint, playbook: Pa
     assert (await roles.complete(request("propose"))).text == "x"
     assert (await roles.complete(request("code"))).text == "coded"
     assert (await roles.complete(request("propose", role="code"))).text == "coded"
-    with pytest.raises(ReplyError, match="no language model has the role embedding"):
+    with pytest.raises(ReplyError, match=r"role embedding$"):
         await roles.complete(request("embed", role="embedding"))
     assert len(endpoint.posts) == 2
     await roles.close()

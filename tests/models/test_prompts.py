@@ -379,9 +379,9 @@ def test_a_missing_name_is_an_error(template: str, name: str) -> None:
 
 def test_propose_says_what_counts() -> None:
     text = render("propose", **CONTEXTS["propose"])
+    assert re.search(r"^- Decisive: `accuracy`, .*maximize; .* 0\.005 ", text, re.MULTILINE)
     for part in (
         "number 3",
-        "- Decisive: `accuracy`, to maximize; a change below 0.005 does not matter\n",
         "- Also reported: `loss`, to minimize\n",
         "45.5 seconds",
         "`experiment.py` (editable)",
@@ -396,15 +396,15 @@ def test_propose_says_what_counts() -> None:
 def test_propose_shows_the_ideas_that_came_with_the_topic() -> None:
     assert f"- {IDEA.title}: {IDEA.summary}" in render("propose", **CONTEXTS["propose"])
     without = render("propose", **CONTEXTS["propose"] | {"seed_ideas": ()})
-    assert "came with the topic" not in without
+    assert "came with" not in without
 
 
 def test_propose_for_the_first_idea() -> None:
     nothing = {"archive": [], "feedback_text": "", "references": (), "instruction": ""}
     alone = {"leader": None, "direction": None, "others": ()}
     text = render("propose", **CONTEXTS["propose"] | nothing | alone)
-    assert "## Ideas so far\nNone yet.\n\n## What to propose\n" in text
-    for part in ("has learned", "Papers", "Instruction", "develop", "direction of your idea"):
+    assert re.search("^## Ideas .*\nNone .*\n\n## What ", text, re.MULTILINE)
+    for part in ("has learned", "Papers", "Instruction", "develop", "direction of"):
         assert part not in text
 
 
@@ -434,21 +434,21 @@ def test_what_is_the_same_for_all_ideas_comes_first(template: str) -> None:
 
 def test_the_last_round_of_novelty_searches_no_more() -> None:
     text = render("novelty", **CONTEXTS["novelty"] | {"last": True})
-    assert "Give a query" not in text
+    assert " Give " not in text
     assert "last round" in text
 
 
 def test_nothing_new_was_found_or_it_did_not_fit() -> None:
     context = CONTEXTS["novelty"] | {"newest": (), "earlier": (), "problem": ""}
-    assert "None that was not found before." in render("novelty", **context)
-    assert "lack of room" in render("novelty", **context, left_out={"newest": 1})
+    assert "None that" in render("novelty", **context)
+    assert "Left out" in render("novelty", **context, left_out={"newest": 1})
 
 
 @pytest.mark.parametrize("template", ["code", "debug", "improve"])
 def test_rules_are_stated(template: str) -> None:
     text = render(template, **CONTEXTS[template])
     assert "placeholders.\n" in text
-    for part in ("must occur exactly once", "no network", "labels", "are not available"):
+    for part in ("exactly once", "no network", "labels", "not available"):
         assert part in text
 
 
@@ -456,7 +456,7 @@ def test_code_tells_another_first_version_from_the_earlier_ones() -> None:
     alone = render("code", **CONTEXTS["code"])
     another = render("code", **CONTEXTS["code"], drafts=("A wider layer.", "Two layers."))
     assert "\n1. A wider layer.\n2. Two layers.\n" in another
-    assert "It must differ in substance" in another
+    assert "must differ" in another
     before, after = another.split("## First versions that were written before")
     assert alone == before + "## Before you reply" + after.split("## Before you reply")[1]
 
@@ -464,16 +464,16 @@ def test_code_tells_another_first_version_from_the_earlier_ones() -> None:
 def test_improve_says_what_counts_and_what_was_tried() -> None:
     text = render("improve", **CONTEXTS["improve"])
     for part in (
-        "- What counts: `accuracy`, the higher the better\n",
-        "- Pilot of this code: `accuracy` 0.9; `loss` 0.3\n",
-        "- Pilot of the unchanged reference, with the same seed: `accuracy` 0.88",
+        "- What counts: `accuracy`, the higher",
+        "code: `accuracy` 0.9; `loss` 0.3\n",
+        "same seed: `accuracy` 0.88",
         "1. A wider layer.\n2. Standardised inputs.\n",
         "- Dropout. Result: `accuracy` 0.87\n",
         "45.5 seconds",
     ):
         assert part in text, part
     lower = render("improve", **CONTEXTS["improve"] | {"metric": METRICS[1]})
-    assert "`loss`, the lower the better" in lower
+    assert "`loss`, the lower" in lower
     bare = render("improve", **CONTEXTS["improve"] | {"reference": "", "led": (), "tried": ()})
     assert not any(word in bare for word in ("same seed", "came about", "before\n"))
 
@@ -487,7 +487,7 @@ def test_code_states_contract_and_limits() -> None:
         "Double the width",
     ):
         assert part in text
-    assert 'Only these files may be edited or created: "experiment.py".' in text
+    assert 'created: "experiment.py".' in text
 
 
 def test_code_shows_the_details_of_an_idea_that_has_some() -> None:
@@ -499,9 +499,9 @@ def test_code_shows_the_details_of_an_idea_that_has_some() -> None:
 
 def test_debug_shows_the_failure() -> None:
     text = render("debug", **CONTEXTS["debug"])
+    assert re.search(r"\battempt 2 .*\b3\b", text)
     for part in (
-        "attempt 2 of at most 3",
-        "Kind of failure: error",
+        "failure: error",
         "NameError",
         "`experiment.py`, line 7, in `train`:\n```python\ndef train(): x\n```",
         "Traceback …",
@@ -515,21 +515,22 @@ def test_debug_shows_the_structure_around_the_failure() -> None:
     found = {name: CONTEXTS["structure"][name] for name in ("definitions", "calls", "names")}
     text = render("debug", **CONTEXTS["debug"] | found | {"analysis": ("Cause: a typo.",)})
     for part in (
-        "## The code around it, by static analysis\nDefinitions, those of the frames first:\n```\n",
+        "code around",
+        "frames first:\n```\n",
         "main calls train: train()\n```",
         "x: bound nowhere in experiment.py",
-        "check it against the code.\n```\nCause: a typo.\n```",
+        "code.\n```\nCause: a typo.\n```",
     ):
         assert part in text
     assert "Shapes" not in text
     whole = render("debug", **CONTEXTS["debug"] | found | {"guided": False})
-    assert "## The code as a whole, by static analysis\nDefinitions:\n" in whole
+    assert re.search(r"^## .*\bwhole\b.*\nDefinitions:$", whole, re.MULTILINE)
 
 
 def test_debug_leaves_out_what_is_not_known() -> None:
     bare = {"frames": [], "log_tail": "", "earlier": []}
     text = render("debug", **CONTEXTS["debug"] | bare)
-    for part in ("Where it failed", "End of its output", "Earlier diagnoses"):
+    for part in ("`experiment.py`, line ", "its output", "Earlier diagnoses"):
         assert part not in text
 
 
@@ -542,12 +543,12 @@ def test_debug_can_be_told_which_files_are_editable() -> None:
 def test_advise_shows_what_is_judged_and_what_is_known() -> None:
     text = render("advise", **CONTEXTS["advise"])
     for part in (
-        "1. Width: Units a layer.\n2. The loss, unchanged (the reference's own",
+        "1. Width: Units a layer.\n2. The loss, unchanged (the",
         "### `experiment.py` (changed)\n```python\n1+| WIDTH = 64\n```",
-        "### `data.py` (as in the reference)",
+        "### `data.py` (as in",
         "```\n-WIDTH = 32\n+WIDTH = 64\n```",
         "- experiment.py:1: `GAMMA` is set and never read by what runs\n",
-        "exactly what the unchanged reference predicts",
+        "reference predicts",
         "at most 150.",
         *ReviewReply.model_fields,
         *ConceptCheck.model_fields,
@@ -558,7 +559,7 @@ def test_advise_shows_what_is_judged_and_what_is_known() -> None:
 def test_advise_leaves_out_what_there_is_not() -> None:
     bare = {"details": "", "plan": (), "profiles": (), "diff": "", "signs": ()}
     text = render("advise", **CONTEXTS["advise"] | bare | {"same_as_reference": False})
-    for part in ("Its details", "was to be carried out", "papers", "patch", "Found by a program"):
+    for part in ("Its details", "## How it", "papers", "patch", "Found by"):
         assert part not in text
 
 

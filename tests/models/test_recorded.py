@@ -198,7 +198,7 @@ async def test_an_action_goes_on_with_the_task_it_began_with(tmp_path: Path) -> 
 
     lines[0]["task"] = '{"of": "another version"}'
     chat(tmp_path).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(RunDirectoryError, match="resume with the version that began"):
+    with pytest.raises(RunDirectoryError, match=rf"{chat(tmp_path)}: .*debug/1 .*\bversion\b"):
         begun(recorded(Counting(), tmp_path))
 
 
@@ -447,14 +447,14 @@ async def test_a_reply_that_cannot_be_recorded_costs_its_idea_alone(tmp_path: Pa
             return ModelReply.model_validate(good.model_dump() | {"prompt_tokens": -1})
 
     model = RecordedModel(Odd(), RunPaths(tmp_path), lambda *_: None)
-    with pytest.raises(ReplyError, match=r"idea-0001: the reply to debug/1 cannot be recorded"):
+    with pytest.raises(ReplyError, match=r"^idea-0001: .*debug/1 .*recorded: .*\bprompt_tokens\b"):
         await model.complete(request())
 
     def overflows(request: ModelRequest, reply: ModelReply, asked: int) -> None:
         raise OverflowError("too large")
 
     model = RecordedModel(Counting(), RunPaths(tmp_path), overflows)
-    with pytest.raises(ReplyError, match=r"debug/2 cannot be recorded: too large"):
+    with pytest.raises(ReplyError, match=r"debug/2 .*recorded: too large$"):
         await model.complete(request(2))
 
 

@@ -18,7 +18,7 @@ SERVER = "RuntimeError: Engine core initialization failed. See root cause above.
         (f"INFO\n{SERVER}\n", SERVER),
         (f"{LOST}\nValueError: too long: 4 GiB\nbye\n", "ValueError: too long: 4 GiB"),
         ("killed\n\n", "killed"),
-        ("", "it said nothing"),
+        ("", " said nothing"),
     ],
 )
 def test_the_cause_is_named(log: str, said: str) -> None:

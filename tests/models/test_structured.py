@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -194,27 +195,27 @@ def test_torn_objects_are_searched_in_time() -> None:
     [
         ("", "empty"),
         ("<think>only this", "empty"),
-        ("I cannot.", "no JSON object"),
-        ("[1, 2]", "no JSON object"),
+        ("I cannot.", "no JSON"),
+        ("[1, 2]", "no JSON"),
         ('{"note": "cut o', "cut off"),
         ('{"edits": [{"file": "a.py"}, {"fi', "cut off"),
         ('{"edits": []}', "note: Field required"),
-        ('{"note": 3}', "note: Input should be a valid string"),
-        ('{"note": "n", "rating": 11}', "rating: Input should be less than or equal to 10"),
+        ('{"note": 3}', "note: .*valid string"),
+        ('{"note": "n", "rating": 11}', r"rating: .*equal to 10\b"),
         ('{"note": "n", "edits": [{}]}', "edits.0.file: Field required"),
         ('{"note": "n", "extra": 1}', "extra: Extra inputs"),
         ('{"note": "\\ud83d"}', "Invalid JSON"),
         ('{"n":' * 100_000, "cut off"),
         ('{"rating": ' + "9" * 10_000 + "}", "cut off"),
         ('{"a":1,"b":1,"c":1,"d":1}', "2 more"),
-        ('{"note": "n", "edits": [{"file": NaN}]}', "edits[0].file: must be a finite number"),
-        ('{"note": "n", "rating": ' + "9" * 30 + "}", "rating: must be a number of at most"),
+        ('{"note": "n", "edits": [{"file": NaN}]}', r"edits\[0\]\.file: .*\bfinite\b"),
+        ('{"note": "n", "rating": ' + "9" * 30 + "}", r"rating: .*at most\b"),
     ],
 )
 def test_what_is_wrong_is_one_line(text: str, said: str) -> None:
     with pytest.raises(Unusable) as caught:
         parse(text, Reply)
-    assert said in str(caught.value)
+    assert re.search(said, str(caught.value))
     assert "\n" not in str(caught.value)
 
 
@@ -292,16 +293,15 @@ async def test_a_repair_shows_the_reply_and_its_problem() -> None:
     assert [message.role for message in last] == ["user", "assistant", "user"]
     assert last[0] == model.asked[0].messages[0]
     assert last[1].content == '{"note": 1}'
-    assert "note: Input should be a valid string" in last[2].content
+    assert re.search("note: .*valid string", last[2].content)
 
 
 async def test_repairs_are_bounded() -> None:
     model = Scripted("prose", "", "x" * 100_000, GOOD)
     with pytest.raises(ReplyError) as caught:
         await ask(model, REQUEST, Reply)
-    assert str(caught.value) == (
-        "idea-0007: no usable reply for code/2 after 2 repairs: the reply holds no JSON object"
-    )
+    told = str(caught.value)
+    assert re.fullmatch("idea-0007: .*code/2 .*2 repairs: .*no JSON .*", told)
     assert model.asked[2].messages[1].content == "(empty)"
     with pytest.raises(ReplyError, match="after 0 repairs"):
         await ask(Scripted("prose"), REQUEST, Reply, repairs=0)
@@ -336,7 +336,7 @@ async def test_a_bad_reply_without_a_repair_is_what_is_told(tmp_path: Path) -> N
     asked = ModelRequest(
         subject="idea-0001", stage="code", messages=(Message(role="user", content="x"),)
     )
-    with pytest.raises(ReplyError, match=r"for code/1: note: Field required; nor for its repair: "):
+    with pytest.raises(ReplyError, match=r"code/1: note: Field required; .*repair: "):
         await ask(PlaybookModel(book), asked, Reply)
 
 

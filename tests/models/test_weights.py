@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
 
@@ -90,35 +91,35 @@ def test_what_gemma_3_leaves_unsaid_is_known(
 
 def test_missing_shard_is_named(model: Path) -> None:
     (model / SHARD).unlink()
-    assert f"1 of 2 files are missing ({SHARD})" in refused(model)
+    assert re.search(rf"\b1 of 2 .*\({SHARD}\)", refused(model))
 
 
 def test_numbered_shard_is_missed_without_an_index(model: Path) -> None:
     (model / INDEX).unlink()
     assert check(model).layers == 2
     (model / SHARD).unlink()
-    assert f"1 of 2 files are missing ({SHARD})" in refused(model)
+    assert re.search(rf"\b1 of 2 .*\({SHARD}\)", refused(model))
 
 
 @pytest.mark.parametrize("kept", [0, 3, 40, -1])
 def test_truncated_shard_is_found(model: Path, kept: int) -> None:
     path = model / SHARD
     path.write_bytes(path.read_bytes()[:kept])
-    assert f"{SHARD} is cut off" in refused(model)
+    assert f"{SHARD} is cut" in refused(model)
 
 
 def test_shard_with_more_than_its_header_says(model: Path) -> None:
     path = model / SHARD
     path.write_bytes(path.read_bytes() + b"\0")
-    assert "is longer than its header says" in refused(model)
+    assert f"{SHARD} is longer" in refused(model)
 
 
 def test_pointer_in_a_shards_place(model: Path) -> None:
     (model / SHARD).write_text(POINTER)
     (model / "tokenizer.json").write_text(POINTER)
     said = refused(model)
-    assert f"{SHARD} is a git-LFS pointer and no weights: run `git lfs pull`" in said
-    assert "tokenizer.json is a git-LFS pointer" in said
+    assert re.search(rf"\b{SHARD} [^;]*\bgit-LFS\b[^;]*`git lfs pull`", said)
+    assert re.search(r"\btokenizer\.json [^;]*\bgit-LFS\b[^;]*`git lfs pull`", said)
 
 
 @pytest.mark.parametrize(
@@ -139,17 +140,17 @@ def test_header_that_makes_no_sense(model: Path, header: bytes) -> None:
 
 def test_header_of_absurd_length(model: Path) -> None:
     (model / SHARD).write_bytes(struct.pack("<Q", 2**63) + bytes(8))
-    assert "is no safetensors file" in refused(model)
+    assert f"{SHARD} is no" in refused(model)
 
 
 def test_index_names_a_tensor_its_file_lacks(model: Path) -> None:
     write_shard(model / SHARD, {"lm_head.weight": (128, 64)})
-    assert "lack tensors of their index (model.layers.1.w)" in refused(model)
+    assert "their index (model.layers.1.w)" in refused(model)
 
 
 def test_index_may_not_lead_out_of_the_folder(model: Path) -> None:
     write_json(model / INDEX, {"weight_map": {"a": "../other.safetensors"}})
-    assert "maps no tensors to files" in refused(model)
+    assert f"{INDEX} maps no" in refused(model)
 
 
 def test_pickles_alone_are_refused_with_the_reason(model: Path) -> None:
@@ -178,7 +179,7 @@ def test_everything_is_listed_at_once(tmp_path: Path) -> None:
 def test_config_that_lacks_numbers_names_them(model: Path) -> None:
     write_json(model / "config.json", {"hidden_size": True})
     said = refused(model)
-    for what in ("names no architecture", "num_hidden_layers", "hidden_size", "vocab_size"):
+    for what in ("no architecture", "num_hidden_layers", "hidden_size", "vocab_size"):
         assert what in said
 
 
@@ -190,7 +191,7 @@ def test_config_that_cannot_be_read(model: Path, text: str) -> None:
 
 def test_template_is_missing(model: Path) -> None:
     write_json(model / "tokenizer_config.json", {})
-    assert "put its template into chat_template.jinja" in refused(model)
+    assert "into chat_template.jinja" in refused(model)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_mistral_s_own_tokenizer_alone_says_what_to_add(model: Path) -> None:
         (model / name).unlink()
     (model / "tekken.json").write_text('{"vocab": []}')
     assert "tekken.json alone" in refused(model)
-    assert "copy all small files" not in refused(model)
+    assert "small files" not in refused(model)
 
 
 def test_latent_attention_is_measured(tmp_path: Path) -> None:
@@ -303,10 +304,10 @@ def test_what_the_engine_reads_is_believed(model: Path) -> None:
 def test_what_is_lacking_in_config_json_is_all_named(model: Path) -> None:
     write_json(model / "config.json", {"model_type": "new", "num_hidden_layers": 2})
     said = refused(model)
-    for lack in ("names no architecture", "hidden_size", "num_attention_heads", "vocab_size"):
+    for lack in ("no architecture", "hidden_size", "num_attention_heads", "vocab_size"):
         assert lack in said
     (model / SHARD).unlink()
-    with pytest.raises(WeightsError, match="1 of 2 files are missing"):
+    with pytest.raises(WeightsError, match=rf"\b1 of 2 .*\({SHARD}\)"):
         require_whole(model)
 
 
@@ -353,10 +354,10 @@ def test_name_that_is_nowhere_says_how_to_bring_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["/no/where", "./a/b", "../a", "a/b/c"])
 def test_path_that_is_nowhere_is_no_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(WeightsError, match="there is no such folder"):
+    with pytest.raises(WeightsError, match=r"^/\S+: [^,]*\bfolder;"):
         resolve(name, {}, tmp_path)
 
 
 def test_file_is_no_folder(model: Path) -> None:
-    with pytest.raises(WeightsError, match="is a file: give the folder"):
+    with pytest.raises(WeightsError, match=r"/config\.json .*\bfile: "):
         resolve("config.json", {}, model)
