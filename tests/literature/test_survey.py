@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -155,9 +156,7 @@ async def test_a_library_is_not_read_through_for_long_abstracts(papers: int) -> 
     found = await Surveyor(None, None, shelf, few).survey(TOPIC)
     assert found.papers == ()
     assert shelf.deepest == 4 * papers
-    assert found.notes[0].startswith(
-        "no paper with 9 words of abstract was found for the topic; lower literature.abstract_words"
-    )
+    assert re.match(r"no paper .* 9 words .*; lower literature\.abstract_words", found.notes[0])
 
 
 async def test_without_ranking_all_are_kept_as_retrieved() -> None:
@@ -177,8 +176,9 @@ async def test_a_failed_judgement_is_no_evidence_against_a_paper() -> None:
     assert ids(survey.kept) == ["1", "3"]
     unjudged = survey.kept[-1]
     assert (unjudged.topic, unjudged.attributes) == (None, None)
-    assert "no usable reply for rank/" in unjudged.reason
-    assert survey.notes == ("1 of 5 papers could not be judged; they are kept, last",)
+    assert " rank/" in unjudged.reason
+    (note,) = survey.notes
+    assert re.match("1 of 5 papers .*judged; .*kept, last", note)
 
 
 @pytest.mark.parametrize(
@@ -193,13 +193,9 @@ async def test_a_model_that_gives_nothing_usable_still_leaves_a_survey(bad: Any)
     assert survey.queries[:4] == OWN
     assert len(survey.papers) == 4
     assert survey.kept == survey.papers[:2]
-    assert [note.partition(",")[0] for note in survey.notes] == [
-        "the task attributes are those of the recipe",
-        "the topic and its attributes were searched for",
-        "titles of the best hits were searched for",
-        "4 of 4 papers could not be judged",
-        "scores tell no papers apart: the first 2 of 4 retrieved are kept",
-    ]
+    expected = ("the task ", "the topic ", "titles ", "4 of 4 .*judged", "scores .* 2 of 4 .*kept")
+    assert len(survey.notes) == len(expected)
+    assert all(map(re.match, expected, survey.notes))
 
 
 @pytest.mark.parametrize("queries", [["", "  ", "\x00"], ["Ünfindbar", "ünfindbar "]])
@@ -228,14 +224,14 @@ async def test_a_recipe_that_says_nothing_of_its_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "note"), [(None, "there is no library"), (Shelf(), "the library holds no papers")]
+    ("library", "note"), [(None, "there .*no library"), (Shelf(), "the library .*no papers")]
 )
 async def test_without_papers_nobody_is_asked(library: Any, note: str) -> None:
     model = ScriptedModel(SCRIPT)
     survey = await surveyor(model, library).survey(TOPIC)
     assert (survey.papers, survey.queries, model.asked) == ((), (), [])
     assert survey.library == ("" if library is None else "shelf")
-    assert survey.notes[0].startswith(note)
+    assert re.match(note, survey.notes[0])
     assert "`hpcsci library build INPUT… --out DIR`" in survey.notes[0]
 
 
@@ -243,7 +239,7 @@ async def test_a_topic_without_hits_is_said_and_not_ranked() -> None:
     model = ScriptedModel({**SCRIPT, "queries": {"queries": ["quantum gravity"]}})
     survey = await surveyor(model, Shelf([CLOUDS[4]])).survey(TOPIC)
     assert survey.papers == ()
-    assert survey.notes[0].startswith("no paper of the library was found for the topic; build one")
+    assert re.match("no paper of .*`hpcsci library build ", survey.notes[0])
     assert model.keys() == ["attributes/1", "queries/1"]
 
 
@@ -329,7 +325,7 @@ async def test_a_playbook_surveys(tmp_path: Path) -> None:
     assert [(p.topic, p.kept) for p in survey.papers] == [
         (9, True), (None, True), (None, True), (7, False),
     ]  # fmt: skip
-    assert "titles of the best hits were searched for" in survey.notes[0]
+    assert survey.notes[0].startswith("titles ")
 
 
 async def test_a_survey_is_replayed_from_the_record(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_library_of_nothing_is_empty_and_said_to_be(tmp_path: Path, out: Path) -
     assert report.useless
     assert len(open_store(out)) == 0
     assert open_store(out).find("doi:10.1000/1") is None
-    with pytest.raises(LibraryError, match="name files or folders"):
+    with pytest.raises(LibraryError, match="name files"):
         build([], out)
 
 
@@ -190,9 +190,9 @@ def test_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     bib = write_bib(tmp_path / "a.bib", {"a": article("The first of all articles")})
     with pytest.raises(LibraryError, match="no library"):
         build([bib], tmp_path)
-    with pytest.raises(LibraryError, match="is a file"):
+    with pytest.raises(LibraryError, match=rf"^{bib}: .*\bfile: --out"):
         build([bib], bib)
-    with pytest.raises(LibraryError, match="cannot be written"):
+    with pytest.raises(LibraryError, match=rf"^{bib}/below\b.*written: .*--out"):
         build([bib], bib / "below")
     assert [p.name for p in tmp_path.iterdir()] == ["a.bib"]
 
@@ -291,7 +291,7 @@ def test_garbage_for_contents_is_one_clear_error(tmp_path: Path, out: Path, cont
 def test_what_is_no_library_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match="no library"):
         open_store(tmp_path)
-    with pytest.raises(LibraryError, match="no such folder"):
+    with pytest.raises(LibraryError, match=r"/missing: .*`hpcsci library build`"):
         open_store(tmp_path / "missing")
 
 
@@ -347,7 +347,7 @@ def test_full_disk_is_one_clear_error_and_the_build_goes_on(
     out, filler = small_disk / "library", small_disk / "filler"
     with filler.open("wb") as file:
         file.write(bytes(3_000_000))
-    with pytest.raises(DiskFull, match="the same command again"):
+    with pytest.raises(DiskFull, match="same command"):
         build([source], out)
     filler.unlink()
     assert build([source], out).papers == 1000

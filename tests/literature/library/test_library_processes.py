@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def test_source_at_which_a_reader_hangs_costs_itself_alone(tmp_path: Path) -> No
     given += sources(tmp_path / "more", "hang")
     assert build_with(given, out, seconds=5).papers == 1
     assert titles(out) == ["An article in a file of name a"]
-    assert "gave nothing for 5 s" in reasons(out)["hang.bib"]
+    assert "nothing for 5 s" in reasons(out)["hang.bib"]
 
 
 @pytest.mark.usefixtures("traps")
@@ -131,9 +132,7 @@ def test_signal_ends_a_build_that_goes_on_later(tmp_path: Path, number: signal.S
     _, error = process.communicate()
     assert process.returncode == 130, error
     last = error.splitlines()[-1]
-    assert last == (
-        f"hpcsci: stopped by {number.name}; what was read is kept; run it again to continue"
-    )
+    assert re.match(rf"hpcsci: .*\b{number.name}; .*\bkept; .*\bagain\b", last)
     assert not psutil.wait_procs(readers, timeout=300)[1]
     if number is signal.SIGTERM:
         report = build([source], out)
@@ -149,7 +148,7 @@ def test_reader_that_cannot_start_is_no_fault_of_a_source(
         "if 'hpcscientist.literature.library.processes.reader' in sys.orig_argv:\n    os._exit(3)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(LibraryError, match="a process that reads ended with exit code 3"):
+    with pytest.raises(LibraryError, match="exit code 3"):
         build(sources(tmp_path / "in", "a"), tmp_path / "library", jobs=1)
     monkeypatch.delenv("PYTHONPATH")
     assert build([tmp_path / "in"], tmp_path / "library", jobs=1).papers == 1

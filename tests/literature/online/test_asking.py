@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import re
 import socket
 import subprocess
 import sys
@@ -147,7 +148,7 @@ def test_one_longer_than_our_patience_is_heeded_by_not_asking(
     assert len(server.asked) == 1
     assert bench.clock.slept == []
     # Another process knows, too.
-    with pytest.raises(OutOfReach, match="left alone for another 3600 s"):
+    with pytest.raises(OutOfReach, match=r" alone .* 3600 s$"):
         bench.asker("semantic_scholar").ask("three")
     bench.clock.now += 3601
     assert asker.ask("one").papers
@@ -295,7 +296,7 @@ def test_a_slow_server_has_a_deadline(
 ) -> None:
     monkeypatch.setattr(asking, "_GRACE_S", 300.0)  # past it, it would be no network
     server.script = [act]
-    with pytest.raises(asking.Transient, match=r"no complete answer within 0\.2 s"):
+    with pytest.raises(asking.Transient, match=r" answer .*\b0\.2 s$"):
         asking.ServiceClient(server.url).get("/x", {}, 0.2)
 
 
@@ -391,7 +392,7 @@ def test_an_answer_that_cannot_be_kept_is_used(server: Imitation, tmp_path: Path
     server.script = [GOOD]
     bench = Bench(tmp_path, server.url)
     assert bench.asker("semantic_scholar").ask("words").papers
-    assert "answers are not kept" in bench.notes[0]
+    assert re.match(f"answers .*kept: {tmp_path}/cache", bench.notes[0])
 
 
 @given(st.text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -63,13 +64,13 @@ def test_results_join_the_library(
     assert run([*words, "attention"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "arxiv:1706.03762  2017  Attention Is All You Need"
-    assert "3 papers, 1 of them new; semantic-scholar found 2" in err
+    assert re.search(r"\b3 papers, 1 .*; semantic-scholar found 2\b", err)
     assert held(library) == 3  # one of the two was there
     (hit,) = open_library(library).search("matter numbered", by="keyword")
     assert hit.paper_id == "doi:10.1000/s2.1"
     # Once more: nothing is asked, nothing changes.
     assert run([*words, "Attention"]) == 0
-    assert "3 papers, 0 of them new" in capsys.readouterr().err
+    assert "3 papers, 0 of" in capsys.readouterr().err
     assert len(server.asked) == 1
     # Nor does pruning take away what no input names.
     assert run(["library", "build", str(refs), "--out", str(library), "--prune"]) == 0
@@ -97,7 +98,7 @@ def test_offline_changes_nothing(
     words = ["library", "fetch", "--library", str(library), "--from", "openalex", "x"]
     assert run(words) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "openalex is out of reach" in line
+    assert re.search("openalex .*reach: ", line)
     assert "internet" in line
     assert not library.exists()
 
@@ -138,12 +139,13 @@ def test_a_second_page_that_fails_leaves_the_first(server: Imitation, tmp_path: 
     bench = Bench(tmp_path, server.url)
     papers = fetch(bench.asker("semantic_scholar"), "words", 90, notes.append)
     assert len(papers) == 50
-    assert notes == ["semantic_scholar gave 50 papers, then no more: HTTP 500"]
+    (note,) = notes
+    assert re.fullmatch("semantic_scholar .* 50 papers, .*: HTTP 500", note)
 
 
 def test_what_a_service_refuses_is_worded_anew(server: Imitation, tmp_path: Path) -> None:
     server.script = [answer({"error": "bad"}, 400)]
-    with pytest.raises(LibraryError, match="word it anew"):
+    with pytest.raises(LibraryError, match=r"^semantic_scholar refuses .*; word "):
         fetch(Bench(tmp_path, server.url).asker("semantic_scholar"), "x", 9, lambda _: None)
 
 

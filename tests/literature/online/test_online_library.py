@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -171,8 +172,7 @@ def test_without_a_network_the_offline_library_is_asked_alone(
         hits = library.search("attention")
         assert [h.paper_id for h in hits] == [h.paper_id for h in shelf.search("attention")]
     (note,) = bench.notes
-    assert note.startswith("the network is out of reach")
-    assert note.endswith("going on with the offline library")
+    assert re.fullmatch(r"the network .*reach \(.*\); .*offline library", note)
     assert library.paper("arxiv:1706.03762") == OWN
     assert library.paper("doi:10.1/none") is None
 
@@ -190,7 +190,8 @@ def test_a_service_that_fails_leaves_the_others(
     library = opened(None, "semantic_scholar", "arxiv", bench=bench)
     found = {h.paper_id for q in ("one", "two", "three") for h in library.search(q)}
     assert found == {"arxiv:1706.03762"}
-    assert bench.notes == ["semantic_scholar does not answer (HTTP 500); going on without it"]
+    (note,) = bench.notes
+    assert re.match(r"semantic_scholar .*answer \(HTTP 500\); .*without", note)
 
 
 def test_what_was_out_of_reach_stays_so_for_a_campaign(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -75,18 +76,19 @@ def test_damage_costs_one_entry(tmp_path: Path) -> None:
         "@misc{d, year=1999}\n@misc{e, title={Five}",
     )
     assert [p.title for p in _papers(items)] == ["One", "Three", "Five"]
-    assert [(t.origin, t.reason.partition(":")[0]) for t in items if isinstance(t, Trouble)] == [
-        ("refs.bib:2", "damaged entry"),
-        ("refs.bib:4", "entry 'd' has no title"),
-        ("refs.bib:5", "damaged entry"),
-    ]
+    told = [f"{t.origin} {t.reason}" for t in items if isinstance(t, Trouble)]
+    expected = (
+        "refs.bib:2 damaged entry: ",
+        "refs.bib:4 .*'d' .*title",
+        "refs.bib:5 damaged entry: ",
+    )
+    assert len(told) == len(expected)
+    assert all(map(re.match, expected, told))
 
 
 @pytest.mark.parametrize("source", ["", "nothing here", "@", "%", "@article{", "\\"])
 def test_a_file_without_entries_says_so(tmp_path: Path, source: str) -> None:
-    assert [i for i in _read(tmp_path, source) if isinstance(i, Trouble)][-1].reason == (
-        "no entry of BibTeX in it"
-    )
+    assert "no entry" in [i for i in _read(tmp_path, source) if isinstance(i, Trouble)][-1].reason
 
 
 def test_encodings_and_line_ends(tmp_path: Path) -> None:

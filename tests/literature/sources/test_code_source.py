@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -109,8 +110,8 @@ def test_a_repository_with_everything(tmp_path: Path) -> None:
     troubles = {t.origin: t.reason for t in items if isinstance(t, Trouble)}
     assert troubles["repo/a/old.py:1"].startswith("no Python 3: Missing parentheses")
     assert "split it" in troubles["repo/big.py"]
-    assert troubles["repo/n.ipynb"] == "1 cells are not Python and were left out"
-    assert troubles["repo"].endswith("only Python's are: 1 CUDA, 1 Julia")
+    assert re.match("1 cells .*Python", troubles["repo/n.ipynb"])
+    assert troubles["repo"].endswith(": 1 CUDA, 1 Julia")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import os
+import re
 import tarfile
 from pathlib import Path
 
@@ -77,16 +79,16 @@ def test_content_tells_and_not_the_name(
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        (b"", "an empty file"),
-        (b"PK\x03\x04...", "zip archive; unpack it first"),
+        (b"", "empty file"),
+        (b"PK\x03\x04...", "zip archive; unpack"),
         (b"\x89PNG...", "PNG"),
-        (b"<!DOCTYPE html><html>", "a web page"),
+        (b"<!DOCTYPE html><html>", "web page"),
         (b"<?xml version='1.0'?><x/>", "XML"),
-        (b'{"name": "x"}', "JSON of a shape"),
-        (b"Dear diary", "text of no known kind"),
+        (b'{"name": "x"}', "JSON of"),
+        (b"Dear diary", "no known"),
         (b"\x7fELF\0\1\2\3" * 50, "binary"),
-        (b"\x1f\x8b\x08\0broken", "damaged from its beginning"),
-        (gzip.compress(b"%PDF-1.4", mtime=0), "unpack it first"),
+        (b"\x1f\x8b\x08\0broken", "its beginning"),
+        (gzip.compress(b"%PDF-1.4", mtime=0), "unpack it"),
     ],
 )
 def test_a_wrong_file_is_told_with_what_would_do(tmp_path: Path, content: bytes, word: str) -> None:
@@ -99,7 +101,7 @@ def test_a_wrong_file_is_told_with_what_would_do(tmp_path: Path, content: bytes,
 
 
 def test_an_input_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LibraryError, match=r"nothing: No such file or directory; name"):
+    with pytest.raises(LibraryError, match=r"/nothing: .*; name "):
         detect.inputs([tmp_path / "nothing"])
     with pytest.raises(LibraryError):
         detect.inputs([Path("a\0b")])
@@ -137,9 +139,8 @@ def test_a_mixed_folder_is_walked_in_order(tmp_path: Path) -> None:
         ("a.jsonl", "arxiv"), ("z.bib", "bibtex"), ("net", "code"), ("main.tex", "latex"),
         ("refs.bib", "bibtex"), ("b.json", "openalex"),
     ]  # fmt: skip
-    assert [t.reason.partition(";")[0] for t in troubles] == [
-        "2 other files left out (1 .md, 1 .sty)"
-    ]
+    (trouble,) = troubles
+    assert re.match(r"2 .* \(1 \.md, 1 \.sty\);", trouble.reason)
     assert _found(tmp_path)[0] == sources
 
 
@@ -158,7 +159,7 @@ def test_figures_of_a_document_are_no_papers(tmp_path: Path) -> None:
     )
     sources, troubles = _found(tmp_path)
     assert sources == [("b.pdf", "pdf"), ("main.tex", "latex"), ("related.pdf", "pdf")]
-    assert "2 other files left out (2 figures)" in troubles[0].reason
+    assert re.match(r"2 .* \(2 figures\);", troubles[0].reason)
 
 
 def test_links_in_a_circle_and_special_files(tmp_path: Path) -> None:
@@ -170,8 +171,8 @@ def test_links_in_a_circle_and_special_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.bib")
     sources, troubles = _found(tmp_path)
     assert sources == [("x.bib", "bibtex"), ("y.bib", "bibtex")]
-    assert "4 no regular file" in troubles[0].reason
-    assert "no regular file" in _found(tmp_path / "pipe.bib")[1][0].reason
+    assert "4 no regular" in troubles[0].reason
+    assert "no regular" in _found(tmp_path / "pipe.bib")[1][0].reason
 
 
 def test_a_link_to_what_it_lies_in_is_not_followed(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_what_may_not_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "b").chmod(0)
     _, troubles = _found(tmp_path)
     (tmp_path / "b").chmod(0o700)
-    assert [t.reason for t in troubles] == ["cannot be read: Permission denied"] * 2
+    assert [t.reason.rpartition(": ")[2] for t in troubles] == [os.strerror(errno.EACCES)] * 2
 
 
 def test_a_name_that_is_no_unicode_is_shown_all_the_same(tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ def test_what_has_no_parts_stays_whole(tmp_path: Path, content: bytes) -> None:
 def test_a_file_that_is_gone_meanwhile_is_a_trouble(tmp_path: Path) -> None:
     (item,) = read(PaperSource(tmp_path / "gone.bib", "bibtex", "gone.bib"))
     assert isinstance(item, Trouble)
-    assert item.reason == "cannot be read: No such file or directory"
+    assert item.reason.endswith(f": {os.strerror(errno.ENOENT)}")
 
 
 @pytest.mark.parametrize(

