@@ -10,16 +10,16 @@ from hpcscientist.ideation.feasibility import FeasibilityJudge
 from hpcscientist.records.proposing import FeasibilityVerdict
 
 FITS: dict[str, Any] = {"seconds": 4.0, "memory_mb": 200, "fits": True, "reason": "Twice as slow."}
-NUMPY_ALONE = "there is numpy, the standard library, and nothing can be installed"
+NUMPY_ALONE = "there .* numpy, .*"
 FIGURES: list[tuple[dict[str, Any], str]] = [
-    ({"seconds": 5400}, "needs about 5,400 s of a full trial; the recipe gives 20 s"),
-    ({"seconds": 20.5}, "needs about 20.5 s of a full trial; the recipe gives 20 s"),
-    ({"memory_mb": 65536}, "needs about 65,536 MiB of memory; the recipe gives 1,024 MiB"),
+    ({"seconds": 5400}, "needs .* 5,400 s .*; .* 20 s"),
+    ({"seconds": 20.5}, r"needs .* 20\.5 s .*; .* 20 s"),
+    ({"memory_mb": 65536}, "needs .* 65,536 MiB .*; .* 1,024 MiB"),
 ]
 NAMES: list[tuple[dict[str, Any], str]] = [
-    ({"files": ["data.py"]}, "changes data.py; the recipe lets change experiment.py alone"),
+    ({"files": ["data.py"]}, r"changes data\.py; .* experiment\.py .*"),
     ({"packages": ["torch"]}, f"imports torch; {NUMPY_ALONE}"),
-    ({"data": ["MNIST"]}, "needs data that the recipe lacks: MNIST"),
+    ({"data": ["MNIST"]}, "needs data .*: MNIST"),
 ]
 
 

@@ -88,7 +88,7 @@ async def test_ties_are_broken_by_position_and_unjudged_stand_last() -> None:
 async def test_without_judgements_they_are_taken_in_the_order_given(reply: Any) -> None:
     chosen, _, notes = await found({"directions/1": named(*NAMED), "converge/1": reply}, ideas=3)
     assert chosen == ["Shifted images", "Momentum", "Averaged networks"]
-    assert notes.told["converge/idea-0004"].startswith("directions are taken in the order given")
+    assert re.match("directions .* order ", notes.told["converge/idea-0004"])
 
 
 @pytest.mark.parametrize("reply", [ReplyError("a hole"), PlaybookExhausted("none"), "?", named()])
@@ -96,7 +96,7 @@ async def test_without_directions_there_are_none(reply: Any) -> None:
     chosen, model, notes = await found({"directions/1": reply})
     assert chosen == [None, None]
     assert not any(key.startswith("converge") for key in model.keys)
-    assert notes.told["directions/idea-0004"].startswith("ideas go without directions: ")
+    assert re.match("ideas .*without directions: ", notes.told["directions/idea-0004"])
 
 
 @pytest.mark.parametrize("stage", ["directions/1", "converge/1"])
@@ -121,15 +121,15 @@ async def test_titles_that_are_not_there_or_too_long_when_tamed() -> None:
 @pytest.mark.parametrize(
     ("ideas", "count", "told"),
     [
-        (3, 10, "10 directions in which the next ideas could lie. The best 3 of them will"),
-        (9, 4, "4 directions in which the next ideas could lie. The best 4 of them will"),
-        (1, 2, "2 directions in which the next ideas could lie. The best one will"),
-        (1, 1, "Name 1 direction in which the next ideas could lie. The best one will"),
+        (3, 10, "Name 10 directions .* best 3 "),
+        (9, 4, "Name 4 directions .* best 4 "),
+        (1, 2, "Name 2 directions .* best one "),
+        (1, 1, "Name 1 direction .* best one "),
     ],
 )
 async def test_it_says_how_many(ideas: int, count: int, told: str) -> None:
     _, model, _ = await found({"directions/1": named(NAMED[0])}, ideas, count)
-    assert told in model.prompt("directions/1")
+    assert re.search(told, model.prompt("directions/1"))
 
 
 async def test_no_more_are_taken_than_were_asked_for() -> None:
@@ -165,7 +165,7 @@ async def test_a_short_context_costs_the_code_before_the_step() -> None:
     ways = await DirectionFinder(ask, judge, digits()).find(task)
     assert None not in ways
     for key in model.keys:
-        assert "[left out for lack of room]" in model.prompt(key)
+        assert "[left out" in model.prompt(key)
         assert "abstract-1" not in model.prompt(key)
 
 

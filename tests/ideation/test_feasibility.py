@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +29,10 @@ async def test_an_idea_that_fits() -> None:
     assert request.seed == idea_seed(5, 3)
     prompt = model.prompt("feasibility/1")
     for part in (
-        "Time: 20 seconds for one full trial\n",
-        "1 CPU core, 0 GPUs, 1024 MiB of memory",
-        'Files that may change: "experiment.py"',
-        "the standard library, numpy.",
+        "Time: 20 seconds",
+        "1 CPU core, 0 GPUs, 1024 MiB",
+        'change: "experiment.py"',
+        "library, numpy.",
         "def train(",
         "- Method: Double the width.\n",
     ):
@@ -40,7 +41,7 @@ async def test_an_idea_that_fits() -> None:
 
 async def test_the_measured_time_of_the_reference_is_told() -> None:
     _, model = await judged(FITS, reference_s=1.2345)
-    assert "the unchanged reference takes 1.23\n" in model.prompt("feasibility/1")
+    assert "reference takes 1.23\n" in model.prompt("feasibility/1")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,9 @@ async def test_what_does_not_fit_is_named_with_both_figures(
     reply: dict[str, Any], problem: str
 ) -> None:
     verdict, model = await judged(FITS | reply)
-    assert (verdict.fits, verdict.problems) == (False, (problem,))
+    assert not verdict.fits
+    (told,) = verdict.problems
+    assert re.fullmatch(problem, told)
     assert model.keys == ["feasibility/1"]
 
 
@@ -64,14 +67,16 @@ async def test_all_problems_are_named() -> None:
         {"seconds": 1e400, "memory_mb": 2048, "files": ["a.py", "experiment.py", "b.py"]}
         | {"packages": ["scipy", "math"], "data": ["X", "X"], "fits": False, "reason": "Much."}
     )
-    assert [problem.split(";")[0] for problem in verdict.problems] == [
-        "needs about inf s of a full trial",
-        "needs about 2,048 MiB of memory",
-        "changes a.py",
-        "changes b.py",
-        "imports scipy",
-        "needs data that the recipe lacks: X",
-    ]
+    expected = (
+        "needs .* inf s ",
+        "needs .* 2,048 MiB ",
+        r"changes a\.py;",
+        r"changes b\.py;",
+        "imports scipy;",
+        "needs data .*: X$",
+    )
+    assert len(verdict.problems) == len(expected)
+    assert all(map(re.match, expected, verdict.problems))
     assert verdict.seconds is None  # JSON has no such number
     assert FeasibilityVerdict.model_validate_json(verdict.model_dump_json()) == verdict
 
@@ -99,12 +104,9 @@ async def test_what_the_digits_playbook_records_is_set_aside_without_a_question(
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     (reply,) = (x["reply"] for x in lines if (x["idea"], x["stage"]) == (16, "feasibility"))
     verdict, model = await judged(reply)
-    assert [problem.split(":")[0].split(";")[0] for problem in verdict.problems] == [
-        "needs about 5,400 s of a full trial",
-        "needs about 6,000 MiB of memory",
-        "imports torch",
-        "needs data that the recipe lacks",
-    ]
+    expected = ("needs .* 5,400 s ", "needs .* 6,000 MiB ", "imports torch;", "needs data .*: ")
+    assert len(verdict.problems) == len(expected)
+    assert all(map(re.match, expected, verdict.problems))
     assert model.keys == ["feasibility/1"]
 
 
@@ -115,7 +117,7 @@ async def test_what_the_digits_playbook_records_is_set_aside_without_a_question(
 async def test_what_nobody_could_judge_goes_on(reply: Any) -> None:
     verdict, _ = await judged(reply)
     assert (verdict.fits, verdict.problems, verdict.seconds) == (True, (), None)
-    assert verdict.reason.startswith("it could not be judged: ")
+    assert re.match("it .* judged: ", verdict.reason)
 
 
 async def test_an_endpoint_that_fails_is_no_answer() -> None:
@@ -127,7 +129,7 @@ async def test_a_short_context_costs_the_code() -> None:
     model = Scripted({"feasibility/1": FITS})
     judge = FeasibilityJudge(review(model, Window(3000, TokenEstimate())), digits())
     assert (await judge.judge(an_idea())).reason == "Twice as slow."
-    assert "[left out for lack of room]" in model.prompt("feasibility/1")
+    assert "[left out" in model.prompt("feasibility/1")
 
 
 async def test_packages_of_the_recipe_s_own_reference_count() -> None:

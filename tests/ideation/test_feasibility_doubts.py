@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -18,11 +19,12 @@ class TestAModelThatContradictsItself:
 
     async def test_is_asked_which_limit_is_exceeded(self) -> None:
         verdict, model = await judged(self.DOUBT, FITS | {"seconds": 40, "fits": False})
-        assert verdict.problems == ("needs about 40 s of a full trial; the recipe gives 20 s",)
+        (told,) = verdict.problems
+        assert re.fullmatch("needs .* 40 s .*; .* 20 s", told)
         assert model.keys == ["feasibility/1", "feasibility/2"]
         roles = [message.role for message in model.asked[1].messages]
         assert roles == ["user", "assistant", "user"]
-        assert "none of your figures" in model.prompt("feasibility/2")
+        assert "your figures" in model.prompt("feasibility/2")
 
     async def test_may_take_it_back(self) -> None:
         verdict, _ = await judged(self.DOUBT, FITS)
@@ -37,7 +39,7 @@ class TestAModelThatContradictsItself:
     async def test_is_not_believed_if_it_cannot_say_it_again(self, reply: Any) -> None:
         verdict, _ = await judged(self.DOUBT, reply)
         assert (verdict.fits, verdict.problems) == (True, ())
-        assert verdict.reason.endswith("though it was said not to fit: It seems hard.")
+        assert re.search(r"not .*fit: It seems hard\.$", verdict.reason)
 
 
 class TestAModelThatSaysItFitsAndListsWhatIsNotThere:
@@ -50,15 +52,17 @@ class TestAModelThatSaysItFitsAndListsWhatIsNotThere:
         verdict, model = await judged(FITS | named, FITS | {"reason": "Without it."})
         assert (verdict.fits, verdict.problems, verdict.reason) == (True, (), "Without it.")
         assert [message.role for message in model.asked[1].messages][1:] == ["assistant", "user"]
-        assert f"- {problem}\n" in model.prompt("feasibility/2")
-        assert "none of your figures" not in model.prompt("feasibility/2")
+        assert re.search(f"^- {problem}$", model.prompt("feasibility/2"), re.MULTILINE)
+        assert "your figures" not in model.prompt("feasibility/2")
 
     @pytest.mark.parametrize(("named", "problem"), NAMES)
     async def test_is_believed_if_it_then_says_that_it_does_not_fit(
         self, named: dict[str, Any], problem: str
     ) -> None:
         verdict, _ = await judged(FITS | named, FITS | named | {"fits": False})
-        assert (verdict.fits, verdict.problems) == (False, (problem,))
+        assert not verdict.fits
+        (told,) = verdict.problems
+        assert re.fullmatch(problem, told)
 
     async def test_may_say_so_without_a_name(self) -> None:
         again = FITS | {"fits": False, "reason": "Its labels are missing."}
@@ -77,12 +81,15 @@ class TestAModelThatSaysItFitsAndListsWhatIsNotThere:
         self, named: dict[str, Any], problems: tuple[str, ...]
     ) -> None:
         verdict, model = await judged(FITS | named, FITS | named)
-        assert (verdict.fits, verdict.problems) == (not problems, problems)
+        assert verdict.fits is (not problems)
+        assert len(verdict.problems) == len(problems)
+        assert all(map(re.fullmatch, problems, verdict.problems))
         assert len(model.keys) == 2
 
     async def test_is_held_to_its_second_figures(self) -> None:
         verdict, _ = await judged(FITS | {"data": ["MNIST"]}, FITS | {"seconds": 40})
-        assert verdict.problems == ("needs about 40 s of a full trial; the recipe gives 20 s",)
+        (told,) = verdict.problems
+        assert re.fullmatch("needs .* 40 s .*; .* 20 s", told)
 
     @pytest.mark.parametrize("reply", [ReplyError("a hole"), PlaybookExhausted("none"), "?"])
     async def test_is_believed_if_it_cannot_answer_and_what_it_listed_is_told(
@@ -90,9 +97,8 @@ class TestAModelThatSaysItFitsAndListsWhatIsNotThere:
     ) -> None:
         verdict, _ = await judged(FITS | {"data": ["MNIST"]}, reply)
         assert (verdict.fits, verdict.problems, verdict.seconds) == (True, (), 4.0)
-        assert verdict.reason == (
-            "it was said to fit (Twice as slow.), though it needs data that the recipe lacks: MNIST"
-        )
+        told = r"it .*fit \(Twice as slow\.\), .* needs data .*: MNIST"
+        assert re.fullmatch(told, verdict.reason)
 
 
 _REPLIES = st.builds(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ async def test_each_round_shows_the_proposal_of_the_one_before() -> None:
     assert third.messages[0].content == question
     assert Proposal.model_validate_json(second.messages[1].content) == proposal()
     assert '"title":"Second"' in third.messages[1].content
-    assert "Round 2 of at most 2" in third.messages[2].content
+    assert re.search("Round 2 of .* 2: ", third.messages[2].content)
     assert "- It is vague." in third.messages[2].content
     assert {request.role for request in model.asked} == {"ideation"}
     assert {request.seed for request in model.asked} == {idea_seed(5, 9)}
@@ -83,7 +84,7 @@ async def test_an_unusable_reply_keeps_the_proposal_and_is_noted(reply: Any) -> 
     assert not any(key.startswith("reflect/3") for key in model.keys)
     ((name, text),) = notes.told.items()
     assert name == "reflect/idea-0009"
-    assert text.startswith("the proposal stands as it was before round 2: ")
+    assert re.match("the proposal .* before round 2: ", text)
     assert "\n" not in text
 
 
