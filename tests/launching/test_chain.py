@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 from event_kit import driver_started, idea_proposed, trial_queued
 
 from hpcscientist.launching.jobs.controller import JobChain, advance, progress, why_stop
@@ -30,7 +32,7 @@ def test_three_fruitless_links_are_the_last() -> None:
     *before, last = walk(5, 5, 5, 5)
     assert before == [None] * 3
     assert last is not None
-    assert "3 controller jobs in a row" in last
+    assert re.match("3 controller jobs .*row", last)
 
 
 def test_progress_between_forgives_what_was_before() -> None:

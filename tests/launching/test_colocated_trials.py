@@ -45,14 +45,14 @@ def test_memory_is_not_counted_where_slurm_does_not() -> None:
 @pytest.mark.parametrize(
     ("needs", "engines", "said"),
     [
-        ({"cpus": 17}, Engines(), "raise cpus in the site profile's [controller]"),
-        ({"memory_mb": 63_900}, Engines(), "raise memory_mb in"),
-        ({"memory_mb": 31_000}, Engines(0, 33_000), "33000 MiB of which are for the models"),
-        ({"gpus": 1}, Engines(4, 16_000), "16000 MiB and 4 GPUs of which are for the models"),
+        ({"cpus": 17}, Engines(), r"raise cpus .*\[controller\]"),
+        ({"memory_mb": 63_900}, Engines(), r"raise memory_mb in .*\[controller\]"),
+        ({"memory_mb": 31_000}, Engines(0, 33_000), r"\b33000 MiB .*models"),
+        ({"gpus": 1}, Engines(4, 16_000), r"\b16000 MiB and 4 GPUs .*models"),
     ],
 )
 def test_a_node_too_small_is_refused(needs: dict[str, int], engines: Engines, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+    with pytest.raises(UsageError, match=said):
         colocated_trials.slots_of_node(Site(controller=NODE), Resources(**needs), engines)
 
 
@@ -63,11 +63,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_trials_that_leave_no_gpu_for_the_engines_are_refused_at_launch(model: Path) -> None:
     settings = Settings(nodes=2, serving=ServingSettings(trials_inside=True))
-    with pytest.raises(UsageError, match=r"raise gpus in .* to 5 or more, or leave"):
+    with pytest.raises(UsageError, match=r"raise gpus .* 5 .*\btrials_inside\b"):
         colocated_trials.check(settings, Site(controller=NODE), Resources(gpus=4), (model,))
     colocated_trials.check(settings, Site(controller=NODE), Resources(gpus=4))  # served elsewhere
     small = Site(controller=ControllerSite(cpus=4, memory_mb=6_000))
-    with pytest.raises(ServingError, match=r"beside a trial of 1 CPUs, 3000 MiB .* does not fit"):
+    with pytest.raises(ServingError, match=r"trial of 1 CPUs, 3000 MiB .*not fit"):
         colocated_trials.check(settings, small, Resources(memory_mb=3_000), (model,))
     colocated_trials.check(settings, small, Resources(memory_mb=1_000), (model,))
 
@@ -77,7 +77,7 @@ def test_memory_that_engines_on_gpus_of_unknown_kind_leave_no_trial_is_refused_a
 ) -> None:
     settings = Settings(nodes=2, serving=ServingSettings(trials_inside=True))
     site = Site(controller=ControllerSite(cpus=16, memory_mb=17_000, gpus=4))
-    with pytest.raises(UsageError, match="16384 MiB and 4 GPUs of which are for the models"):
+    with pytest.raises(UsageError, match=r"\b16384 MiB and 4 GPUs .*models"):
         colocated_trials.check(settings, site, Resources(memory_mb=1_000), (model,))
     # Trials may come to have three of the GPUs.
     colocated_trials.check(settings, site, Resources(memory_mb=1_000, gpus=1), (model,))
@@ -92,9 +92,7 @@ def test_how_a_node_is_divided_is_said_at_launch(model: Path) -> None:
     first, *_, shares = found.lines
     assert found.at_once == 4
     assert first.startswith("small: ")
-    said = re.fullmatch(
-        r"of each node models have (\d+) MiB, trials (\d+) MiB; 4 at once in all", shares
-    )
+    said = re.fullmatch(r".*models [a-z]+ (\d+) MiB, trials (\d+) MiB; 4 at once .*", shares)
     assert said is not None
     assert sum(map(int, said.groups())) == 64_000
     assert colocated_trials.check(settings, site, needs).at_once == 4
@@ -105,20 +103,19 @@ def test_what_is_not_divided_is_not_said(model: Path) -> None:
     settings = Settings(nodes=1, serving=ServingSettings(trials_inside=True))
     uncounted = Site(controller=NODE, slurm=SlurmSite(memory="none", gres="gpu:a100-80gb:{gpus}"))
     *_, last = colocated_trials.check(settings, uncounted, Resources(gpus=1), (model,)).lines
-    assert last == "of each node models have 3 GPUs, trials 1 GPUs; 1 at once in all"
+    assert re.search("models [a-z]+ 3 GPUs, trials 1 GPUs; 1 at once", last)
     known = Site(controller=NODE, slurm=SlurmSite(gres="gpu:a100-80gb:{gpus}"))
     *_, last = colocated_trials.check(settings, known, Resources(), (model,)).lines
-    assert re.fullmatch(r"of each node models have \d+ MiB, trials \d+ MiB; \d+ at once .*", last)
+    assert re.fullmatch(r".*models [a-z]+ \d+ MiB, trials \d+ MiB; \d+ at once .*", last)
     found = colocated_trials.check(settings, Site(controller=NODE), Resources(gpus=1), (model,))
-    assert found.lines == (
-        "each node is divided in the job: the memory of its GPUs is not known here",
-    )
+    (line,) = found.lines
+    assert re.search("memory .*not known", line)
     assert found.at_once == 3
 
 
 def test_refused_at_launch_where_no_job_drives(tmp_path: Path) -> None:
     settings = Settings(model="search", serving=ServingSettings(trials_inside=True))
-    with pytest.raises(UsageError, match="give --nodes N, or leave trials_inside out"):
+    with pytest.raises(UsageError, match=r"--nodes N, .*\btrials_inside\b"):
         launch.check(settings, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -138,5 +135,7 @@ def test_no_array_is_shown_where_trials_run_inside(
         purposes[inside_too] = [
             purpose.partition(" ")[2] for purpose in launch_plan.scripts(checked)
         ]
-    assert purposes[True] == ["job that drives the campaign"]
-    assert purposes[False] == [*purposes[True], "array of trials: the baseline's"]
+    assert ["drives" in purpose for purpose in purposes[True]] == [True]
+    *same, trials = purposes[False]
+    assert same == purposes[True]
+    assert re.match("array .*baseline", trials)

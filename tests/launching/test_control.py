@@ -97,7 +97,7 @@ def test_jobs_that_are_lost_before_they_drive_come_to_an_end(job: Job) -> None:
         with pytest.raises(Killed):
             job.run(str(number))
     job.another_drives(age_s=2 * STALE_S)
-    with pytest.raises(CampaignError, match="in a row"):
+    with pytest.raises(CampaignError, match=f"^{FRUITLESS_LINKS} controller jobs .*row"):
         job.run("last")
     assert job.queue.waiting() == []
     assert journal.read(job.paths.journal)[-1].type == "driver_stopped"
@@ -155,7 +155,7 @@ def test_campaign_that_has_ended_is_not_continued(job: Job) -> None:
 
 def test_campaign_that_fails_before_it_begins_is_not_continued(job: Job) -> None:
     frozen.write(job.paths, job.config.model_copy(update={"recipe_hash": "another"}))
-    with pytest.raises(RunDirectoryError, match="changed since launch"):
+    with pytest.raises(RunDirectoryError, match=r"recipe.* changed since"):
         job.run()
     assert job.queue.submitted() == 1
     assert job.queue.waiting() == []

@@ -45,18 +45,18 @@ def test_what_its_launch_opened_is_not_opened_again(tmp_path: Path) -> None:
     opened = KeywordEmbedder()
     assert embedder_choice.reopen(config, opened) is opened
     other = config.model_copy(update={"embedder_hash": "of an older version"})
-    with pytest.raises(RunDirectoryError, match="keyword vectors of another version"):
+    with pytest.raises(RunDirectoryError, match=r"keyword vectors .*\bcampaign\.toml"):
         embedder_choice.reopen(other, opened)
 
 
 def test_keywords_counted_otherwise_are_refused(tmp_path: Path) -> None:
     config = launched(tmp_path).model_copy(update={"embedder_hash": "of an older version"})
-    with pytest.raises(RunDirectoryError, match="keyword vectors of another version"):
+    with pytest.raises(RunDirectoryError, match=r"keyword vectors .*\bcampaign\.toml"):
         embedder_choice.reopen(config)
 
 
 def test_a_folder_that_is_none_stops_the_launch(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"nowhere: is no folder"):
+    with pytest.raises(ModelError, match=r"/nowhere: .*no folder"):
         launched(tmp_path, "nowhere")
     assert list(tmp_path.iterdir()) == []
 
@@ -74,14 +74,14 @@ def test_a_model_is_frozen_with_its_hash(tmp_path: Path) -> None:
     assert note is not None
     assert note.text == f"likeness: sentence-transformers mini on {embedder.device}"
 
-    with pytest.raises(RunDirectoryError, match=r"by sentence-transformers mini, not by keyword"):
+    with pytest.raises(RunDirectoryError, match=r" sentence-transformers mini, not .*keyword"):
         embedder_choice.reopen(with_model(config, ""))
     settings = copy / "1_Pooling" / "config.json"
     settings.write_text(settings.read_text() + "\n")
-    with pytest.raises(RunDirectoryError, match=r"mini: is not the embedding model of the launch"):
+    with pytest.raises(RunDirectoryError, match=r"mini: .*not .*launch: .*files"):
         embedder_choice.reopen(config)
     shutil.rmtree(copy)
-    with pytest.raises(ModelError, match=r"by sentence-transformers mini: .*mini: is no folder"):
+    with pytest.raises(ModelError, match=r" sentence-transformers mini: .*mini: .*no folder"):
         embedder_choice.reopen(config)
 
 

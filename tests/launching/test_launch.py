@@ -56,7 +56,7 @@ def test_of_two_launches_into_one_folder_one_wins(tmp_path: Path) -> None:
     claimed = create_run_dir.claim(first)
     create_run_dir.furnish(first, claimed)
     before = sorted(claimed.paths.root.rglob("*"))
-    with pytest.raises(UsageError, match="is not empty"):
+    with pytest.raises(UsageError, match=r": .*not empty; .*--run-dir"):
         create_run_dir.claim(second)
     assert sorted(claimed.paths.root.rglob("*")) == before
 
@@ -65,7 +65,7 @@ def test_folder_that_was_filled_meanwhile_is_left_alone(tmp_path: Path) -> None:
     checked = checked_of(tmp_path)
     checked.run_dir.mkdir(parents=True)
     (checked.run_dir / "thesis.tex").write_text("x")
-    with pytest.raises(UsageError, match="is not empty"):
+    with pytest.raises(UsageError, match=r": .*not empty; .*--run-dir"):
         create_run_dir.claim(checked)
     assert [path.name for path in checked.run_dir.iterdir()] == ["thesis.tex"]
 
@@ -121,7 +121,7 @@ def test_a_roles_own_playbook_is_not_the_trusted_one(tmp_path: Path) -> None:
 
 
 def test_a_bad_model_of_a_role_is_refused_by_its_key(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^review\.model: 'playbok' names no model"):
+    with pytest.raises(UsageError, match=r"^review\.model: 'playbok' "):
         checked_of(tmp_path, model="playbook", review={"model": "playbok"})
     assert list(tmp_path.iterdir()) == []
 
@@ -162,7 +162,7 @@ class TestQuickstartRecipe:
         with (tmp_path / "recipes" / "digits" / "playbook.jsonl").open("a") as file:
             file.write("\n")
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(UsageError, match="needs a model"):
+        with pytest.raises(UsageError, match=r"'digits' .*--model http://HOST:PORT/v1#NAME"):
             launch.check(Settings(backend="local", run_dir="run"), tmp_path)
         with pytest.raises(UsageError, match="--allow-unsandboxed"):
             launch.check(Settings(backend="local", run_dir="run", model="playbook"), tmp_path)
@@ -177,7 +177,7 @@ def test_one_seed_would_confirm_nothing(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_is_no_run_directory(tmp_path: Path) -> None:
     """A dry run passed it, and the launch could not make it."""
     (tmp_path / "run").symlink_to("nowhere")
-    with pytest.raises(UsageError, match=r"run: is not a folder; give another --run-dir"):
+    with pytest.raises(UsageError, match=r"/run: .*\bfolder; .*--run-dir"):
         checked_of(tmp_path, run_dir="run")
 
 

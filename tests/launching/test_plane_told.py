@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_that_the_engine_is_tried(python: str, tmp_path: Path) -> None:
     launcher = Launcher(SlurmSteps("7", 1), python)
     with pytest.raises(ServingError), serving.serve(request, here(), launcher, lambda text: None):
         pass
-    assert request.paths.state.read_text() == f"trying the engine: {python}\n"
+    assert re.fullmatch(f"trying .*: {re.escape(python)}\n", request.paths.state.read_text())
 
 
 def test_that_ray_is_started(python: str, tmp_path: Path) -> None:
@@ -59,4 +60,4 @@ def test_that_ray_is_started(python: str, tmp_path: Path) -> None:
     )
     with pytest.raises(ServingError):
         Plane(order, Launcher(LocalSteps(), python), 1, lambda text: None).start()
-    assert ServingPaths(order.folder).state.read_text() == "starting Ray on 1 node\n"
+    assert re.fullmatch("starting Ray .* 1 node\n", ServingPaths(order.folder).state.read_text())

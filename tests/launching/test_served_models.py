@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import ServingError
 from hpcscientist.launching import launch
 from hpcscientist.launching.serving import colocated_trials, models
+from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.models.serving.checking.interpreter import ServingEngine
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import ControllerSite, ServingSite, Site
@@ -61,8 +63,8 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_an_interpreter_without_an_engine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = engine(folder, f'exec {sys.executable} -S -E "$@"')
     said = refused(bare, capsys)
-    assert "cannot serve models" in said
-    assert "set python in the site profile's [serving]" in said
+    assert "cannot serve" in said
+    assert interpreter.INSTALL in said
 
 
 def test_weights_that_are_not_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +90,7 @@ def test_what_the_engine_does_not_know(folder: Path, capsys: pytest.CaptureFixtu
     write_model(folder / "small", num_hidden_layers=2, architectures=["NoSuchForCausalLM"])
     knows = ServingEngine(python="python", vllm="0.1", ray="2.1")
     says = engine(folder, f"echo '{knows.model_dump_json()}'")
-    assert "vLLM 0.1 does not know NoSuchForCausalLM" in refused(says, capsys)
+    assert re.search(r"vLLM 0\.1 .*know NoSuchForCausalLM", refused(says, capsys))
 
 
 def test_how_it_will_be_laid_out_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +108,7 @@ def test_what_the_engine_reads_decides_the_layout(
     knows = KNOWS.model_copy(update={"config": READ})
     says = engine(folder, f"echo '{knows.model_dump_json()}'")
     assert run([*LAUNCH, "--model", "vllm:small", *says, "--dry-run"]) == 0
-    assert "context 1024 tokens, the model's own" in capsys.readouterr().err
+    assert re.search("context 1024 tokens, .* own$", capsys.readouterr().err, re.MULTILINE)
 
 
 NODES = ControllerSite(cpus=16, memory_mb=64_000)
@@ -133,7 +135,7 @@ def test_shapes_that_only_the_engine_reads_are_asked_for_nodes(folder: Path) -> 
     divided = colocated_trials.check(settings, site, needs, model)
     assert divided.at_once == 4
     assert "context 1024 tokens" in "".join(divided.lines)
-    with pytest.raises(ServingError, match=r"3000 MiB .* does not fit"):
+    with pytest.raises(ServingError, match=r"3000 MiB .*not fit"):
         tight = site.model_copy(update={"controller": ControllerSite(cpus=4, memory_mb=6_000)})
         colocated_trials.check(settings, tight, Resources(memory_mb=3_000), model)
 

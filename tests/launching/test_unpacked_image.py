@@ -38,6 +38,6 @@ def test_an_unpacked_image_that_was_changed_since_launch_is_refused(
     session = Session(bench.paths, Journal(bench.paths.journal, bench.state.apply), bench.state, 1)
     wire(session)
     (image / "bin" / "python3").write_text("another")
-    with pytest.raises(RunDirectoryError, match="was changed since launch; restore the image"):
+    with pytest.raises(RunDirectoryError, match=rf"^{image}: .*changed .*; restore "):
         wire(session)
     session.journal.close()

@@ -36,7 +36,7 @@ def test_a_trial_that_asks_for_more_gpus_than_there_are(
     recipe = replace(recipe, spec=recipe.spec.model_copy(update={"resources": resources}))
     for visible, has in (("", "has none"), ("3", "has 1"), ("3,-1,2", "has 1")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        with pytest.raises(UsageError, match=f"resources.gpus asks for 2 a trial .* {has};"):
+        with pytest.raises(UsageError, match=rf"resources\.gpus .* 2 .* {has};"):
             placed(recipe, tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     assert placed(recipe, tmp_path).backend == "local"
@@ -91,7 +91,7 @@ def test_slurm_wanted_and_not_there_is_refused(
     recipe: Recipe, programs: Path, tmp_path: Path, given: dict[str, str]
 ) -> None:
     (tmp_path / "site.toml").write_text("")
-    with pytest.raises(UsageError, match=r"no sbatch on PATH.*--backend local"):
+    with pytest.raises(UsageError, match=r"no sbatch .*--backend local"):
         placed(recipe, tmp_path, **given)
 
 
@@ -130,7 +130,7 @@ class TestImage:
         assert (placement.isolation, placement.image) == (Isolation.NONE, None)
 
     def test_missing_one_is_refused(self, recipe: Recipe, programs: Path, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"i\.sif: does not exist"):
+        with pytest.raises(UsageError, match=r"^--image .*/i\.sif: .*\bcontainers/README\.md"):
             placed(recipe, tmp_path, image="i.sif")
 
 
