@@ -84,7 +84,7 @@ def test_what_slurm_refuses_is_told_in_its_words(
         pytest.skip("this cluster has no accounting, and so neither accounts nor QOS")
     code, rows = doctor(cluster, shared, option, "nowhere")
     assert code == 1
-    assert "Slurm refuses it" in rows["job"]["found"]
+    assert "Slurm refuses" in rows["job"]["found"]
     assert option in rows["job"]["mend"]
     check_nothing_left(cluster, shared)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_machine_without_slurm_runs_trials_itself(folder: Path, doctor: Doctor) 
     assert "--backend local" in rows["slurm"]["found"]
     assert rows["python"]["state"] == "ok"
     assert rows["apptainer"]["state"] == "warning"
-    assert "a trial ran" in rows["container"]["found"]
+    assert "trial ran" in rows["container"]["found"]
     assert code == 0
     assert list(folder.iterdir()) == []
 
@@ -74,7 +75,7 @@ def test_people_get_lines(folder: Path, capfd: pytest.CaptureFixture[str]) -> No
     said = capfd.readouterr()
     assert "warning  slurm" in said.out
     assert "-> " in said.out
-    assert "doctor: running a trial on this machine" in said.err
+    assert "doctor: running" in said.err
 
 
 def test_how_ideas_would_be_compared(folder: Path, doctor: Doctor) -> None:
@@ -84,7 +85,7 @@ def test_how_ideas_would_be_compared(folder: Path, doctor: Doctor) -> None:
     (folder / "hpcsci.toml").write_text('[embedding]\nmodel = "nowhere"\n')
     code, rows = doctor()
     assert rows["likeness"]["state"] == "missing"
-    assert "nowhere: is no folder" in rows["likeness"]["found"]
+    assert re.search("/nowhere: .*no folder", rows["likeness"]["found"])
     assert code == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import sys
 from dataclasses import replace
@@ -111,14 +112,14 @@ def test_partitions_with_gpus_and_the_chosen_one_are_tried(large: Checkpoint) ->
     state, said = found["m on gpu (4 a100 a node)"]
     assert state is CheckState.OK
     assert "--nodes 1: " in said
-    assert "counted as the smallest a100" in said
+    assert "smallest a100" in said
     assert found["m on cpu"][0] is CheckState.OK
 
 
 def test_unknown_gpus_are_a_warning_that_says_so(large: Checkpoint) -> None:
     state, said = states(large, "gpu")["m on odd (2 mystery a node)"]
     assert state is CheckState.WARNING
-    assert "memory is not known: Slurm calls them 'mystery'" in said
+    assert re.search("memory .*not known: .*'mystery'", said)
     assert "--gpus 1" in said
 
 
@@ -126,7 +127,7 @@ def test_what_the_driver_says_beats_the_name(large: Checkpoint) -> None:
     there = report(gpus=("NVIDIA A100-SXM4-80GB",), gpu_memory_mb=(81920,))
     state, said = states(large, "gpu", there)["m on gpu (4 a100 a node)"]
     assert state is CheckState.OK
-    assert "as the driver of g1 says" in said
+    assert "driver of g1" in said
     assert "80.0 GiB" in said
 
 
@@ -148,7 +149,7 @@ def test_fewest_nodes_that_hold_it_are_named(large: Checkpoint) -> None:
 def test_more_nodes_than_there_are(large: Checkpoint) -> None:
     state, said = states(large, "gpu", nodes=3)["m on gpu (4 a100 a node)"]
     assert state is CheckState.WARNING
-    assert "only 2 nodes are usable" in said
+    assert "only 2 nodes" in said
 
 
 def test_this_machine_with_and_without_gpus(large: Checkpoint) -> None:
@@ -192,20 +193,24 @@ ENGINE = ServingEngine(python="3.11.2", vllm="0.32.0", ray="2.60.0", known=True,
     ("engine", "found", "mend"),
     [
         (ENGINE, "vLLM 0.32.0 and Ray 2.60.0 (tried together)", ""),
-        (ENGINE.model_copy(update={"vllm": "0.320"}), "(not tried together: vLLM 0.32", ""),
-        (ENGINE.model_copy(update={"ray": "2.6"}), "(not tried together: vLLM 0.32", ""),
-        (ENGINE.model_copy(update={"lacks": ("vllm.x", "b")}), "without vllm.x", "take what was"),
-        (ServingEngine(python="3.11.2", fault="no module vllm"), "no module vllm", INSTALL),
-        (ENGINE.model_copy(update={"ray": ""}), "no Ray", INSTALL),
-        (ENGINE.model_copy(update={"known": False}), "does not know Llama", "take a newer vLLM"),
-        (ENGINE.model_copy(update={"writes": False}), "writes no text", "take a causal"),
+        (ENGINE.model_copy(update={"vllm": "0.320"}), "together: vLLM 0.32", ""),
+        (ENGINE.model_copy(update={"ray": "2.6"}), "together: vLLM 0.32", ""),
+        (
+            ENGINE.model_copy(update={"lacks": ("vllm.x", "b")}),
+            "without vllm.x",
+            r"take .*vLLM 0\.32",
+        ),
+        (ServingEngine(python="3.11.2", fault="no module"), "no module", re.escape(INSTALL)),
+        (ENGINE.model_copy(update={"ray": ""}), "no Ray", re.escape(INSTALL)),
+        (ENGINE.model_copy(update={"known": False}), "know Llama", "take .*newer vLLM"),
+        (ENGINE.model_copy(update={"writes": False}), "writes no", "take .*causal"),
     ],
 )
 def test_engine(large: Checkpoint, engine: ServingEngine, found: str, mend: str) -> None:
     (line,) = model.engine(large, ("python3",), engine)
     assert (line.state is CheckState.OK) is (mend == "")
     assert found in line.found
-    assert line.mend.startswith(mend)
+    assert re.match(mend, line.mend)
 
 
 def doctor(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, list[str]]]:
@@ -241,7 +246,7 @@ def test_doctor_looks_at_a_whole_model(
     code, rows = doctor(capfd, "--model", "vllm:m", "--site", "site.toml")
     assert "ok: " in rows["model m"][0]
     assert "LlamaForCausalLM" in rows["model m"][0]
-    assert "no-python cannot serve models: cannot be started" in rows["serving engine"][0]
+    assert re.search("/no-python cannot .*: .*started: ", rows["serving engine"][0])
     assert INSTALL in rows["serving engine"][0]
     assert rows["m on this machine"]
     assert code == 1
@@ -285,7 +290,7 @@ def test_models_of_several_roles_are_laid_out_together(large: Checkpoint) -> Non
     lines = {line.name: line for line in model.fits(wide, where, Settings(nodes=1))}
     line = lines["m, other on gpu (4 a100 a node)"]
     assert line.state is CheckState.MISSING
-    assert "2 models do not fit together" in line.found
+    assert re.match("2 models .*not fit", line.found)
 
 
 def test_what_a_launch_would_do_is_said_of_the_job_s_own_nodes(large: Checkpoint) -> None:
@@ -296,7 +301,7 @@ def test_what_a_launch_would_do_is_said_of_the_job_s_own_nodes(large: Checkpoint
     (line,) = model.fits([large], [places.of_the_job(site, 2, None)], Settings(nodes=2))
     assert (line.name, line.state) == ("m on the job of --nodes", CheckState.OK)
     assert "of 4 GPUs" in line.found
-    assert "the least of their kind" in line.found
+    assert "their kind" in line.found
     there = report(gpus=("NVIDIA A10",), gpu_memory_mb=(8192,))
     (line,) = model.fits([large], [places.of_the_job(site, 2, there)], Settings(nodes=2))
     assert line.state is CheckState.MISSING
@@ -308,8 +313,8 @@ def test_nodes_on_which_a_model_fits_with_16_bits_alone_are_a_warning(large: Che
         (line,) = model.fits([large], [places.of_the_job(site, 2, None)], Settings(nodes=2))
         assert line.state is state
         assert "fits with --nodes 2" in line.found
-        assert ("cores without AVX-512 need float32" in line.found) is (state is CheckState.WARNING)
-        assert ("take nodes with more memory" in line.mend) is (state is CheckState.WARNING)
+        assert ("AVX-512" in line.found) is (state is CheckState.WARNING)
+        assert ("more memory" in line.mend) is (state is CheckState.WARNING)
 
 
 def test_the_serving_interpreter(tmp_path: Path) -> None:
