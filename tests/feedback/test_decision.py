@@ -57,7 +57,7 @@ def test_a_single_seed_gives_no_verdict_and_does_not_count_among_the_tests() -> 
     found = findings(BASE, {"one": {0: 9.0}, "many": shifted(0.1)}, UP, FDR)
     assert found["one"].verdict is None
     assert found["one"].p_adjusted is None
-    assert found["one"].reason == "too few seeds for a p-value"
+    assert "p-value" in (found["one"].reason or "")
     assert found["many"].comparison.p_value is not None
     assert found["many"].p_adjusted == found["many"].comparison.p_value / 2
 
@@ -78,7 +78,7 @@ def test_ideas_without_values_have_no_finding() -> None:
 
 @pytest.mark.parametrize("q", [0.0, 1.0, -1.0, float("nan")])
 def test_q_is_a_rate(q: float) -> None:
-    with pytest.raises(ValueError, match="false discovery rate"):
+    with pytest.raises(ValueError, match="rate q"):
         Rule(q=q)
 
 
@@ -147,10 +147,9 @@ def test_the_rule_follows_from_the_settings() -> None:
     assert Rule.of(LoopSettings(), rounds=3) == FDR
     assert Rule.of(LoopSettings(error_control="batch", q=0.1), rounds=0) == Rule(q=0.1)
     assert Rule.of(LoopSettings(error_control="online"), rounds=3) == ONLINE
-    assert [str(Rule.of(LoopSettings(decision=d), 0)) for d in ("fdr", "point")] == [
-        "FDR 0.05, online",
-        "any better mean (point), no error controlled",
-    ]
+    fdr, point = (str(Rule.of(LoopSettings(decision=d), 0)) for d in ("fdr", "point"))
+    assert fdr == "FDR 0.05, online"
+    assert "(point)" in point
 
 
 @pytest.mark.parametrize("control", ["batch", "online"])
@@ -258,7 +257,7 @@ def test_an_idea_left_early_is_undecided_unless_a_gain_is_ruled_out() -> None:
         "one": None,
     }
     assert found["open"].reason == "undecided after 5 of 10 seeds"
-    assert found["one"].reason == "too few seeds for a p-value"
+    assert "p-value" in (found["one"].reason or "")
     whole = findings(BASE, ideas, metric, FDR, KnownOfIdeas(planned=5))
     assert whole["open"].verdict is Verdict.MAINTENANCE
     down = metric.model_copy(update={"direction": Direction.MINIMIZE})

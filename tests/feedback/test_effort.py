@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.effort import Schedule, correction, decide, promote
+from hpcscientist.feedback.effort import FUTILE, Schedule, correction, decide, promote
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -113,7 +114,7 @@ def test_a_bad_start_is_given_up_and_a_good_one_goes_on() -> None:
     schedule, baseline = Schedule.of(5), dict.fromkeys(range(10), 0.5)
     bad = decide(baseline, first(3, [0.41, 0.43, 0.4]), METRIC, Q, schedule)
     assert (bad.more, bad.given_up) == (0, True)
-    assert bad.reason.startswith("after 3 of at most 10 seeds an improvement has a chance of")
+    assert re.match(f"after 3 of .* 10 seeds .*chance .* {FUTILE:g} ", bad.reason)
     good = decide(baseline, first(3, [0.52, 0.56, 0.54]), METRIC, Q, schedule)
     assert (good.more, good.given_up) == (2, False)
     assert good.reason.startswith("undecided")
@@ -130,7 +131,7 @@ def test_a_great_effect_is_decided_early_if_it_holds_under_the_strictest_correct
     great = first(5, [0.9, 0.901, 0.899, 0.9, 0.902])
     decided = decide(baseline, great, METRIC, Q, schedule, strictest=Q / 20)
     assert (decided.more, decided.given_up) == (0, False)
-    assert decided.reason.startswith("decided after 5 of at most 10 seeds")
+    assert re.match("decided .* 5 of .* 10 seeds", decided.reason)
     assert decide(baseline, great, METRIC, Q, schedule, strictest=1e-12).more == 5
 
 

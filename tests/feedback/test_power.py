@@ -50,5 +50,5 @@ def test_what_needs_more_seeds_than_there_are() -> None:
 
 @pytest.mark.parametrize(("deviation", "pairs"), [(0.0, 5), (1.0, 1)])
 def test_without_spread_there_is_no_power(deviation: float, pairs: int) -> None:
-    with pytest.raises(ValueError, match="two pairs or more"):
+    with pytest.raises(ValueError, match="two pairs"):
         smallest_effect(deviation, pairs, 0.05)

@@ -43,7 +43,7 @@ def test_a_baseline_that_cannot_show_the_minimum_effect_is_noisy() -> None:
     assert found.at_minimum is not None
     assert found.at_minimum < 0.35
     told = warnings(found)["noisy baseline"]
-    assert "times the minimum effect" in told
+    assert f" {found.smallest / ACCURACY.minimum_effect:.1f} times" in told
     assert f"{found.enough} seeds" in told
     assert fix(found) in told
 
@@ -59,7 +59,7 @@ def test_a_steady_baseline_passes_without_a_word() -> None:
     found = check(spread(0.001), ACCURACY, 0.05, published=0.9)
     assert not found.noisy
     assert warnings(found) == {}
-    assert "5 seeds find an effect of" in statement(found)
+    assert "5 seeds find" in statement(found)
 
 
 def test_pairs_that_are_known_to_agree_make_up_for_the_spread() -> None:
@@ -85,7 +85,7 @@ def test_seeds_that_change_nothing_are_told() -> None:
     told = warnings(found)
     assert list(told) == ["constant baseline"]
     assert "p = 0.062 at best" in told["constant baseline"]
-    assert "the same for every seed" in statement(found)
+    assert "every seed" in statement(found)
 
 
 @pytest.mark.parametrize(

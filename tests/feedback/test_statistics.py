@@ -162,9 +162,9 @@ def test_a_constant_baseline_leaves_welch_defined() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e200])
 def test_what_is_no_number_is_refused(bad: float) -> None:
     good = {0: 1.0, 1: 2.0}
-    with pytest.raises(ValueError, match="idea has a value that is not a finite"):
+    with pytest.raises(ValueError, match=r"^the idea .*finite"):
         compare(good, good | {2: bad})
-    with pytest.raises(ValueError, match="baseline has a value that is not a finite"):
+    with pytest.raises(ValueError, match=r"^the baseline .*finite"):
         compare(good | {2: bad}, good)
 
 
@@ -236,5 +236,5 @@ def test_wilson_is_the_interval_of_scipy(share: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("share", [(0, 0), (-1, 3), (4, 3)])
 def test_what_is_no_share(share: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="is no share"):
+    with pytest.raises(ValueError, match=f"^{share[0]} of {share[1]} .*share"):
         wilson(*share)
