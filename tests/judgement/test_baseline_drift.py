@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import tomllib
 import zlib
 from collections.abc import Sequence
@@ -82,7 +83,7 @@ async def test_seeds_of_ideas_wait_for_the_check_and_pilots_do_not(
     assert bench.ended().keys() == {"idea-0001", "idea-0002"}
     (note,) = bench.state.notes
     assert note.startswith("baseline: accuracy 0.5")
-    assert "5 seeds find an effect of" in note
+    assert "5 seeds find" in note
     assert note in read_rows(bench.paths).notes
 
 
@@ -91,7 +92,7 @@ async def test_a_noisy_baseline_is_told_before_anything_is_spent(tmp_path: Path)
     with_minimum(bench, 0.0005)
     await bench.drive(plain, proposer())
     assert bench.ended() == {"idea-0001": ("scored", None)}
-    assert any(note.startswith("the baseline is noisy: 5 seeds") for note in bench.state.notes)
+    assert any(re.match("the baseline .*noisy: 5 seeds", note) for note in bench.state.notes)
 
 
 async def test_a_noisy_baseline_can_end_the_campaign(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ async def test_a_noisy_baseline_can_end_the_campaign(tmp_path: Path) -> None:
     with_minimum(bench, 0.0005)
     bench.configure(loop={"noisy": "stop", "machine_pause_s": 0.0})
     for _ in range(2):  # a driver that resumes comes to the same
-        with pytest.raises(BaselineNoisy, match="seeds, a larger minimum_effect, or a"):
+        with pytest.raises(BaselineNoisy, match=r"seeds, .*minimum_effect, .*loop\.noisy"):
             await bench.drive(plain, proposer())
         assert {t.idea_id for t in bench.state.trials.values()} == {BASELINE_ID}
         assert not bench.state.ideas  # nothing was asked for either
@@ -159,10 +160,10 @@ async def test_drift_is_noted_and_results_list_the_runs(tmp_path: Path) -> None:
 
     await bench.drive(judge, proposer())
     notes = "\n".join(bench.state.notes)
-    assert "the same seed of the baseline does not give the same" in notes
-    assert "the baseline has drifted: accuracy 0.2" in notes
+    assert re.search("same seed .*baseline .*not .*same: accuracy 0.5.*accuracy 0.2", notes)
+    assert "drifted: accuracy 0.2" in notes
     summary = read_rows(bench.paths)
-    assert summary.notes[-1].startswith("the baseline's first seed, run again: accuracy 0.5")
+    assert re.match(r".*first seed, .*: accuracy 0\.5", summary.notes[-1])
     assert summary.rows[0].mean == pytest.approx(0.5, abs=0.02)  # judged by the first runs alone
 
 
@@ -176,7 +177,7 @@ async def test_a_drift_that_lasts_can_end_the_campaign(tmp_path: Path) -> None:
     bench.configure(loop={"noisy": "stop", "drift_every": 1})
     bench.config = bench.config.model_copy(update={"in_flight": 1})
     for _ in range(2):  # a driver that resumes does not go on either
-        with pytest.raises(BaselineNoisy, match="2 reruns of its first seed have"):
+        with pytest.raises(BaselineNoisy, match=r"drifted: 2 reruns .*loop\.noisy"):
             await bench.drive(lower_from_the_second_rerun_on, proposer())
     assert len(bench.ended()) < 8
 

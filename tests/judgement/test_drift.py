@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,8 @@ def test_a_deterministic_reference_gives_the_same() -> None:
 def test_the_smallest_difference_is_told_with_both_nodes() -> None:
     found = told(0.9, 0.9, 0.8999)
     assert list(found) == ["drift unequal"]
-    assert "accuracy 0.9 on n1-0 at first, accuracy 0.8999 on n1-2" in found["drift unequal"]
+    both = r"accuracy 0\.9 on n1-0 .*, accuracy 0\.8999 on n1-2"
+    assert re.search(both, found["drift unequal"])
     assert "0.8999 on n1-2" in listing(runs(0.9, 0.9, 0.8999), METRIC)
 
 
@@ -66,7 +69,7 @@ def test_a_trend_is_looked_for_at_doubled_numbers_of_reruns_with_the_level_split
         assert "drift trend" not in told(*unclear, *[0.899 - i / 1e4 for i in range(reruns - 6)])
     later = told(*unclear, *[0.899 - i / 1e4 for i in range(6)])
     assert "in 12 reruns" in later["drift trend"]
-    assert "level of this look 0.0025" in later["drift trend"]
+    assert re.search(r"level .* 0\.0025\)", later["drift trend"])
 
 
 @pytest.mark.full

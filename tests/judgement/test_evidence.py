@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,10 @@ async def test_all_of_it_reaches_the_next_proposal(bench: CampaignBench) -> None
     proposer = ScriptedProposer("dropout of pixels", "wider layers")
     await bench.drive(judge, proposer)
     told = proposer.tasks[1].feedback
-    assert "Worse than the baseline (avoid)" in told
-    assert "it hardly acts: 98% of its predictions are the reference's" in told
+    assert "(avoid)" in told
+    assert re.search(" acts: 98% .*reference's", told)
     assert "undertrained" in told
-    assert "one seed) and not at the full budget" in told
+    assert re.search(r"pilot \(.*, one seed\) .*full budget", told)
 
 
 async def test_what_is_read_of_an_idea(bench: CampaignBench) -> None:
