@@ -24,7 +24,7 @@ def test_depth_counts_and_width_does_not() -> None:
 
 @pytest.mark.parametrize("text", ["a" + ".a" * 3_000 + " = 1", "[a" + ".a" * 3_000 + "]\nb = 1"])
 def test_dotted_keys_are_tables_within_each_other(text: str) -> None:
-    with pytest.raises(tomllib.TOMLDecodeError, match="nested too deeply"):
+    with pytest.raises(tomllib.TOMLDecodeError, match="too deeply"):
         handed.parse(text)
 
 
@@ -39,7 +39,7 @@ def test_a_reply_that_can_just_be_read(depth: int) -> None:
 def test_a_long_line_is_looked_through_once() -> None:
     """Where a search began anew at each letter, a megabyte took hours."""
     text = f'x = "{"a" * 2**20}"\n{"a" + ".a" * 200} = 1'
-    with pytest.raises(tomllib.TOMLDecodeError, match=r"nested too deeply \(at line 2\)"):
+    with pytest.raises(tomllib.TOMLDecodeError, match=r"too deeply \(at line 2\)"):
         handed.parse(text)
 
 

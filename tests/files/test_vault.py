@@ -44,7 +44,7 @@ def test_a_key_that_is_gone_is_no_leave_to_go_without(own_root: Path) -> None:
     vault.make_campaign_key("c")
     vault.require_campaign_key("c")
     vault.forget_campaign_key("c")
-    with pytest.raises(RunDirectoryError, match=r"keys/c: .* restore that file"):
+    with pytest.raises(RunDirectoryError, match=r"/keys/c: .*; restore .*\bpaths\.private\b"):
         vault.require_campaign_key("c")
 
 
