@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -50,47 +51,47 @@ def test_whole_number_is_taken_for_a_float(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("idaes = 3", "did you mean 'ideas'"),
-        ("[loop]\nqq = 3", "did you mean 'loop.q'"),
+        ("idaes = 3", "mean 'ideas'"),
+        ("[loop]\nqq = 3", r"mean 'loop\.q'"),
         ("ideas = 'many'", "valid integer"),
-        ("ideas = 0", "greater than or equal to 1"),
+        ("ideas = 0", r"ideas: .*equal to 1\b"),
         ("ideas = true", "ideas"),
-        ("[loop]\nq = 1.0", "loop.q"),
+        ("[loop]\nq = 1.0", r"loop\.q"),
         ("loop = 3", "'loop'"),
-        ("ideas = = 3", "cannot be read"),
-        ("[propose]\ntemperature = 1.0", "unknown key 'propose.temperature'"),
-        ("[ideation]\ntop_p = 0", "ideation.top_p"),
-        ("[code]\nmax_tokens = 0", "code.max_tokens"),
-        ("[review]\ntemperatur = 1", "did you mean 'review.temperature'"),
-        ("[embedding]\nbatch = 0", "embedding.batch"),
-        ("[serving]\nmemory_fraction = 1.5", "serving.memory_fraction"),
-        ("[serving]\ndtype = 'int3'", "serving.dtype"),
-        ("[serving]\nengine = 3", "serving.engine"),
-        ("[serving.engine]\nx = [1]", "serving.engine"),
-        ("[ideation]\ntemperature = inf", "ideation.temperature: must be a finite number"),
-        ("[client]\ntimeout_s = inf", "client.timeout_s: must be a finite number"),
-        ("[authoring]\nhopeless = nan", "authoring.hopeless: must be a finite number"),
-        (f"[loop]\ndebug_rounds = {10**30}", "loop.debug_rounds: must be a number of at most"),
-        (f"[client]\ntimeout_s = {10**400}", "client.timeout_s: must be a number of at most"),
-        ("[serving.engine]\nx = inf", "serving.engine: x: must be a finite number"),
-        ('run_dir = "a\\u0000b"', "run_dir: must hold no NUL"),
-        ('[loop]\nbank = ["a", "a\\u0000b"]', "loop.bank: must hold no NUL"),
-        (f"ideas = {'9' * 5000}", "too many digits"),
-        (f"x = {'[' * 5000}{']' * 5000}", "nested too deeply"),
+        ("ideas = = 3", "read: "),
+        ("[propose]\ntemperature = 1.0", r"unknown key 'propose\.temperature'"),
+        ("[ideation]\ntop_p = 0", r"ideation\.top_p"),
+        ("[code]\nmax_tokens = 0", r"code\.max_tokens"),
+        ("[review]\ntemperatur = 1", r"mean 'review\.temperature'"),
+        ("[embedding]\nbatch = 0", r"embedding\.batch"),
+        ("[serving]\nmemory_fraction = 1.5", r"serving\.memory_fraction"),
+        ("[serving]\ndtype = 'int3'", r"serving\.dtype"),
+        ("[serving]\nengine = 3", r"serving\.engine"),
+        ("[serving.engine]\nx = [1]", r"serving\.engine"),
+        ("[ideation]\ntemperature = inf", r"ideation\.temperature: .*finite"),
+        ("[client]\ntimeout_s = inf", r"client\.timeout_s: .*finite"),
+        ("[authoring]\nhopeless = nan", r"authoring\.hopeless: .*finite"),
+        (f"[loop]\ndebug_rounds = {10**30}", r"loop\.debug_rounds: .*at most"),
+        (f"[client]\ntimeout_s = {10**400}", r"client\.timeout_s: .*at most"),
+        ("[serving.engine]\nx = inf", r"serving\.engine: x: .*finite"),
+        ('run_dir = "a\\u0000b"', "run_dir: .*NUL"),
+        ('[loop]\nbank = ["a", "a\\u0000b"]', r"loop\.bank: .*NUL"),
+        (f"ideas = {'9' * 5000}", "many digits"),
+        (f"x = {'[' * 5000}{']' * 5000}", "too deeply"),
     ],
 )
 def test_bad_file_is_refused_by_name(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "hpcsci.toml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         resolve({}, {}, tmp_path)
-    assert says in str(caught.value)
+    assert re.search(says, str(caught.value))
     assert "hpcsci.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_setting_that_there_is_no_longer_is_told_from_an_unknown_one(tmp_path: Path) -> None:
     (tmp_path / "hpcsci.toml").write_text('[serving]\nfan_out = "auto"\n')
-    with pytest.raises(ConfigError, match=r"no setting serving\.fan_out any more; remove it"):
+    with pytest.raises(ConfigError, match=r"hpcsci\.toml: .*serving\.fan_out any more; remove"):
         resolve({}, {"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path)
 
 
@@ -145,12 +146,12 @@ def test_a_folder_that_may_not_be_read_is_named_with_its_fix(tmp_path: Path) -> 
     if user == 0:
         os.seteuid(65534)  # root may read anything
     try:
-        with pytest.raises(ConfigError, match=r"hpcsci\.toml: may not be read.*go to a folder"):
+        with pytest.raises(ConfigError, match=r"hpcsci\.toml: .*read: .*folder"):
             resolve({}, {"XDG_CONFIG_HOME": "/nonexistent"}, closed)
     finally:
         os.seteuid(user)
 
 
 def test_a_users_file_that_is_named_has_to_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"HPCSCI_CONFIG: .*nowhere\.toml does not exist"):
+    with pytest.raises(ConfigError, match=r"HPCSCI_CONFIG: .*/nowhere\.toml .*not exist"):
         resolve({}, {"HPCSCI_CONFIG": str(tmp_path / "nowhere.toml")}, tmp_path)

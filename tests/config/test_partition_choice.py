@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -150,20 +151,20 @@ def test_partitions_are_read_from_a_profile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[[partitions]]\nnme = "a"', "[[partitions]] 1: unknown key 'nme'; did you mean 'name'"),
-        ('[[partitions]]\n[[partitions]]\nmax_time = "24h"', "partitions: 1.max_time: "),
-        ("[[partitions]]\nmax_time = 1.5", "partitions: 0.max_time"),
-        ('[[partitions]]\nmax_memory = "250.GB"', "partitions: 0.max_memory: "),
-        ('[[partitions]]\ngres = "gpu:2"', "partitions: 0.gres"),
-        ("[[partitions]]\ngpus = -1", "partitions: 0.gpus"),
-        ('[partitions]\nname = "a"', "unknown key 'partitions.name'"),
+        ('[[partitions]]\nnme = "a"', r"\[\[partitions\]\] 1: unknown key 'nme'; .*'name'"),
+        ('[[partitions]]\n[[partitions]]\nmax_time = "24h"', r"partitions: 1\.max_time: "),
+        ("[[partitions]]\nmax_time = 1.5", r"partitions: 0\.max_time"),
+        ('[[partitions]]\nmax_memory = "250.GB"', r"partitions: 0\.max_memory: "),
+        ('[[partitions]]\ngres = "gpu:2"', r"partitions: 0\.gres"),
+        ("[[partitions]]\ngpus = -1", r"partitions: 0\.gpus"),
+        ('[partitions]\nname = "a"', r"unknown key 'partitions\.name'"),
         ("partitions = 3", "partitions: "),
     ],
 )
 def test_a_bad_partition_is_refused_by_name(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_site(write(tmp_path, text), tmp_path)
-    assert says in str(caught.value)
+    assert re.search(says, str(caught.value))
     assert len(str(caught.value).splitlines()) == 1
 
 

@@ -58,13 +58,13 @@ def test_command_line_beats_the_profile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[slurm]\nacount = "x"', "did you mean 'slurm.account'"),
-        ("[slrum]", "did you mean 'slurm"),
-        ("[host]\nscrach = 3", "did you mean 'host.scratch'"),
+        ('[slurm]\nacount = "x"', "mean 'slurm.account'"),
+        ("[slrum]", "mean 'slurm"),
+        ("[host]\nscrach = 3", "mean 'host.scratch'"),
         ("slurm = 3", "'slurm'"),
         ("[[slurm]]", "'slurm'"),
         ('[slurm.account]\nname = "x"', "'slurm.account.name'"),
-        ("[slurm]\naccount = 3", "slurm.account: Input should be a valid string"),
+        ("[slurm]\naccount = 3", "slurm.account: Input should"),
         ('[slurm]\nmemory = "all"', "'mem-per-cpu'"),
         ('[slurm]\naccount = "a\\n#SBATCH --uid=0"', "slurm.account"),
         ('[slurm]\ngres = "gpu:2"', "slurm.gres"),
@@ -76,8 +76,8 @@ def test_command_line_beats_the_profile(tmp_path: Path) -> None:
         ("[controller]\nminutes = 0", "controller.minutes"),
         ("[watch]\nround_min_s = -1", "watch.round_min_s"),
         ("[serving]\nobject_store_mb = 1", "serving.object_store_mb"),
-        ('[serving]\npyhton = "x"', "did you mean 'serving.python'"),
-        ("name = = 3", "cannot be read"),
+        ('[serving]\npyhton = "x"', "mean 'serving.python'"),
+        ("name = = 3", "be read: "),
         ("name = 2026-01-01", "name"),
     ],
 )
