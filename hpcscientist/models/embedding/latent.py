@@ -212,8 +212,8 @@ def _read_card(folder: Path) -> dict[str, Any]:
         card = json.loads((folder / _CARD).read_bytes())
         if card["version"] != VERSION or not isinstance(card["hashes"], dict):
             raise _damaged(folder, f"{_CARD} is of another version")
-        if not all((folder / name).is_file() for name in _FILES):
-            raise _damaged(folder, "a file is missing")
+        if lacking := [name for name in _FILES if not (folder / name).is_file()]:
+            raise _damaged(folder, f"{', '.join(lacking)} is missing")
     except OSError as error:
         raise _damaged(folder, f"{_CARD}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
