@@ -27,7 +27,9 @@ from hpcscientist.execution.bounds import supervise
 from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
 from hpcscientist.execution.sandbox import running as sandbox
 from hpcscientist.execution.trial_outcome import classify_failure
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files.trusted import TrustedCopies, TrustedCopy
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import (
     IdeaFailed,
@@ -373,6 +375,25 @@ def test_what_is_missing_or_changed_is_the_machines_fault(bench: Bench, broken: 
             sources = spec.sources.model_copy(update={"entry": "main.py"})
             spec = spec.model_copy(update={"sources": sources})
     assert failure(trial.run(spec, bench.run.trial(spec.trial_id)).outcome)[0] == "setup"
+
+
+def test_code_that_was_changed_while_it_waited_runs_as_it_was_recorded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(vault.ROOT_VARIABLE, str(bench.root / "root"))
+    monkeypatch.setattr(vault, "_known", {})
+    spec = bench.trial("predict()")
+    file = Path(spec.sources.code) / "experiment.py"
+    copy = TrustedCopy.of(bench.run.root, spec.provenance.campaign_id)
+    copy.make(bench.run.root)
+    name = bench.run.idea(spec.idea_id).code(spec.attempt).relative_to(bench.run.root)
+    TrustedCopies(copy.contents).put(name.as_posix(), {file.name: file.read_text()})
+    file.write_text("raise SystemExit(1)")
+    report = trial.run(spec, bench.run.trial(spec.trial_id))
+    assert report.outcome == Scored(metrics={"accuracy": 0.75})
+    TrustedCopies(copy.contents).put(name.as_posix(), {file.name: "raise SystemExit(2)"})
+    report = trial.run(spec, bench.run.trial(spec.trial_id))
+    assert failure(report.outcome)[0] == "setup"
 
 
 def test_a_scorer_changed_by_the_candidate_is_not_run(bench: Bench) -> None:
