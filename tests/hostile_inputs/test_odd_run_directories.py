@@ -109,5 +109,26 @@ def test_what_lies_in_the_place_of_a_file_ends_nothing_but_in_a_line(
     assert tried(["cancel", "run"]) == 0
 
 
+@pytest.mark.parametrize(("trials", "status"), [(b"search-0", 1), (b"pilot-0", 0)])
+def test_a_metric_of_another_name_is_told_where_no_key_shows_the_change(
+    trials: bytes, status: int, campaign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(vault.ROOT_VARIABLE, str(campaign.parent / "elsewhere"))
+    monkeypatch.setattr(vault, "_known", {})
+    path = campaign / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert tried(["results", "run"]) == 0
+    path.write_bytes(
+        b"".join(
+            line.replace(b'"accuracy":', b'"acburacy":')
+            if b"trial_ended" in line and trials in line
+            else line
+            for line in lines
+        )
+    )
+    assert tried(["status", "run"]) == status
+    assert tried(["results", "run"]) == 1
+
+
 def warned() -> bool:
     return "warning: " in said("results", "run")[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hpcscientist.records.trial import Split, Stage
 from hpcscientist.results import scan as scanning
 from hpcscientist.results.aggregate import Scores, overview
 from hpcscientist.results.compact import compact
-from hpcscientist.results.scan import scan
+from hpcscientist.results.scan import read_files, regular_files, scan
 from hpcscientist.results.store import SCHEMA, VERSION, VERSION_KEY, encode, read_table
 
 
@@ -191,6 +192,17 @@ def test_files_that_a_compaction_moves_meanwhile_are_found(
 
     monkeypatch.setattr(scanning, "part_files", list_then_compact)
     assert set(scores(paths, "accuracy").of("idea-0001", 1)) == set(range(4))
+
+
+def test_nothing_but_regular_files_is_opened(tmp_path: Path) -> None:
+    """To open a pipe would wait for its other end for ever, and a device has no end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    names = ("pipe", "file", "device", "folder")
+    assert regular_files([tmp_path / name for name in names]) == [tmp_path / "file"]
+    assert read_files([tmp_path / "pipe"], "ipc", ["trial"], None)[1] == 1
 
 
 def test_only_the_columns_needed_are_read(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
