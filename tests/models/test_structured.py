@@ -119,6 +119,7 @@ def test_of_two_answers_the_last_counts(text: str) -> None:
     "text",
     [
         f"Sure. <think>{DRAFT}</think>{GOOD}",
+        f"{GOOD}\nIs that right? <think>{DRAFT}</think>",
         f"{DRAFT} hm </think>\n{GOOD}",
         f"<think>one {DRAFT}</think> no, </think>{GOOD}",
         f"<thinking>{DRAFT}</thinking>\n<answer>{GOOD}</answer>",
