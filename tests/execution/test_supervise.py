@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import os
 import re
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import pytest
 from pid_namespace_kit import Alone, supervised_alone
 from trialkit import assert_gone, count_from, tell_of_memory
 
+from hpcscientist.execution.bounds import watch
 from hpcscientist.execution.bounds.supervise import (
     BoundedLog,
     Bounds,
@@ -24,7 +26,8 @@ from hpcscientist.execution.bounds.supervise import (
     RunPlace,
     supervise,
 )
-from hpcscientist.system.processes import ProcessTree, children
+from hpcscientist.execution.bounds.watch import Watch
+from hpcscientist.system.processes import ProcessTree, ahead_of_others, children
 
 DAEMON = """
 import os, signal, sys, time
@@ -171,6 +174,45 @@ def test_a_look_that_outlasts_the_deadline_is_not_waited_for(
     assert censuses == [True]
 
 
+def test_a_look_among_ever_more_processes_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are counted again first: there may be too many to look at each."""
+    grown, look, held = itertools.count(0, 10_000), watch.memory_mb, list[float | None]()
+
+    def memory_mb(pids: Iterable[int], limit: float, give_up: Callable[[], bool]) -> float | None:
+        held.append(look(pids, limit, give_up))
+        if held[-1] != 0:
+            (tmp_path / "looked").touch()
+        return held[-1]
+
+    monkeypatch.setattr(watch, "tasks_of_all", lambda: next(grown))
+    monkeypatch.setattr(watch, "memory_mb", memory_mb)
+    code = "import os, time\nwhile not os.path.exists('looked'): time.sleep(0.01)"
+    ended, _ = run(tmp_path, code)
+    assert ended.reason is Reason.EXITED
+    assert set(held) <= {0.0, None}
+    assert None in held
+
+
+def test_whoever_watches_runs_ahead_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, looked, seen = os.sched_getscheduler(0), Watch.reason, set[int]()
+    with ahead_of_others():
+        ahead = os.sched_getscheduler(0)  # as before where that is not allowed
+
+    def reason(self: Watch) -> Reason | None:
+        seen.add(os.sched_getscheduler(0))
+        return looked(self)
+
+    monkeypatch.setattr(Watch, "reason", reason)
+    ended, _ = run(tmp_path, "pass")
+    assert ended.reason is Reason.EXITED
+    assert seen == {ahead}
+    assert os.sched_getscheduler(0) == before
+
+
 def test_what_was_killed_with_its_namespace_has_its_processor_time_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +340,37 @@ def test_nothing_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
         }
         worker.kill()
     assert psutil.wait_procs(below, timeout=300)[1] == []
+
+
+GUARDING = """
+import os, signal, sys
+from hpcscientist.execution.bounds import guard
+
+def note(word):
+    with open(sys.argv[1], "a") as file:
+        print(word, file=file)
+
+def first(word, call):
+    return lambda *given: (note(word), call(*given))
+
+os.killpg = first("group", os.killpg)
+guard._end_all = first("search", guard._end_all)
+(life, alive), (ready, begun), (told, _) = os.pipe(), os.pipe(), os.pipe()
+candidate = os.fork()
+if candidate == 0:
+    os.close(alive)
+    os.setsid()
+    os.write(begun, b".")
+    signal.pause()
+os.read(ready, 1)
+os.close(alive)
+note(guard._wait(candidate, life, told))
+"""
+
+
+def test_a_guard_ends_the_group_by_one_call_before_it_searches(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", GUARDING, str(tmp_path / "done")], check=True)
+    assert (tmp_path / "done").read_text().split() == ["group", "search", "9"]
 
 
 def test_a_guard_that_is_killed_takes_the_command_with_it(tmp_path: Path) -> None:

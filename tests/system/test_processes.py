@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,53 @@ def test_orphans_are_ours_only_while_there_is_a_brood() -> None:
     assert brood.pids() == [int(daemon.stdout)]
     assert brood.end() == ()
     assert not processes.adopts_orphans()
+
+
+SESSION = """
+import subprocess
+child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+def test_a_whole_group_is_ended_by_one_call_before_anything_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To stop a thousand processes one by one, while they fork, would take minutes."""
+    calls: list[object] = []
+    killpg, halt = os.killpg, processes.halt
+
+    def told_killpg(group: int, number: int) -> None:
+        calls.append((group, number))
+        killpg(group, number)
+
+    def told_halt(roots: Iterable[int]) -> list[int]:
+        calls.append("halt")
+        return halt(roots)
+
+    monkeypatch.setattr(os, "killpg", told_killpg)
+    monkeypatch.setattr(processes, "halt", told_halt)
+    brood = processes.ProcessTree()
+    with subprocess.Popen([sys.executable, "-c", SESSION], stdout=subprocess.PIPE) as command:
+        brood.watch(command)
+        assert command.stdout is not None
+        group = int(command.stdout.readline())
+        assert brood.end() == ()
+    assert calls[:2] == [(group, signal.SIGKILL), "halt"]
+
+
+def test_nobody_counts_further_than_is_asked_for() -> None:
+    brood = processes.ProcessTree()
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                stack.callback(stack.enter_context(subprocess.Popen(["sleep", "3600"])).kill)
+            assert brood.census()[1] == 4
+            assert brood.census(enough=2)[1] == 3
+            assert brood.census(give_up=lambda: True) == ([], 0)
+    finally:
+        assert brood.end() == ()
 
 
 def test_ahead_of_others_is_this_thread_alone_and_no_longer_than_said() -> None:
