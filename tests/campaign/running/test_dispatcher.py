@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trialkit import Bench
 
 from hpcscientist.campaign.dispatcher import Dispatcher, journalled
-from hpcscientist.errors import MachineTrouble, SchedulerRefused, SchedulerSilent
+from hpcscientist.campaign.trial_runner import TrialRunner
+from hpcscientist.errors import DiskFull, MachineTrouble, SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal, read
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BatchQueued, TrialQueued
@@ -500,3 +503,47 @@ async def test_errors_of_two_trials_at_once_leave_none_unheard(
     await two_that_fail_at_once(specs[:2], by_place)
     gc.collect()  # what has gone with an error that nobody asked for tells so
     assert unheard == []
+
+
+async def a_place_that_fails_as_all_ends(specs: Sequence[TrialSpec]) -> None:
+    class Ending(Place):
+        async def changes(self) -> Sequence[Change]:
+            await self._told.get()
+            assert dispatcher._tending is not None
+            dispatcher._tending.cancel()  # in the same turn of the loop
+            raise MachineTrouble("t0")
+
+    place = Ending()
+    dispatcher = Dispatcher(place)
+    caller = asyncio.create_task(
+        dispatcher.run(specs[:1], lambda spec: None, lambda spec, ended: None)
+    )
+    await until(lambda: len(place.batches) > 0)
+    place.tell(end(specs[0]))
+    await until(lambda: dispatcher._tending is not None and dispatcher._tending.done())
+    await dispatcher.close()
+    await asyncio.wait({caller})
+    assert caller.cancelled()
+
+
+async def test_an_error_of_a_place_that_comes_as_all_ends_is_heard(specs: list[TrialSpec]) -> None:
+    unheard: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    await a_place_that_fails_as_all_ends(specs)
+    gc.collect()  # what has gone with an error that nobody asked for tells so
+    assert unheard == []
+
+
+async def test_of_trials_that_fail_at_once_the_first_s_error_is_raised_with_its_cause(
+    specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: TrialRunner, spec: TrialSpec) -> None:
+        raise DiskFull(spec.trial_id) from OSError(errno.ENOSPC, spec.trial_id)
+
+    monkeypatch.setattr(TrialRunner, "_run", fail)
+    nothing: Any = None
+    trials = TrialRunner(nothing, nothing, CampaignState(), nothing, 1, 0, 0.0)
+    with pytest.raises(DiskFull) as raised:
+        await trials.run(specs[:2])
+    assert str(raised.value) == specs[0].trial_id
+    assert isinstance(raised.value.__cause__, OSError)
