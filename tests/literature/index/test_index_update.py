@@ -22,7 +22,7 @@ from index_kit import ids, made, paper_id, quiet, write_sources, write_works
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import DiskFull, HpcsciError, LibraryError
-from hpcscientist.literature.index import documents, meaning
+from hpcscientist.literature.index import documents, engine, meaning
 from hpcscientist.literature.index.search import SearchableLibrary, open_library
 from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library.build import build
@@ -277,6 +277,28 @@ def test_a_changed_bit_is_told_and_fixed(tmp_path: Path, at: float) -> None:
         flip(copy / file.relative_to(tmp_path / "out"), at)
     LibraryIndex().update(copy, quiet)
     assert everything(open_library(copy)) == expected
+
+
+class PanicException(BaseException):
+    """As what tantivy's bindings raise for a panic: no Exception, and known by its name alone."""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PanicException("at 7"), LibraryError),
+        (ValueError("a footer is missing"), LibraryError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (FileNotFoundError(), FileNotFoundError),
+    ],
+)
+def test_what_the_index_library_makes_of_damage_is_told_as_damage(
+    error: BaseException, told: type[BaseException], tmp_path: Path
+) -> None:
+    with pytest.raises(told) as caught, engine.reading(tmp_path / "out"):
+        raise error
+    if told is LibraryError:
+        assert str(tmp_path / "out") in str(caught.value)
 
 
 def test_an_index_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
