@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 from bench_campaign import CampaignBench
 
+from hpcscientist.errors import HpcsciError
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.history.journal import Journal
@@ -17,6 +21,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import status
 from hpcscientist.launching import drive
 from hpcscientist.launching.wiring import Wired
+from hpcscientist.system.inherited import limit_met
 
 
 @pytest.mark.parametrize("outlives", [True, False])
@@ -50,3 +55,25 @@ def test_a_fault_of_our_own_is_a_failed_campaign_and_no_stopped_one(
     assert state.stopped.lets_go
     assert state.stopped.reason == "unexpected OverflowError: too large"
     assert status(bench.paths)["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("can't start new thread"), OSError(errno.EMFILE, os.strerror(errno.EMFILE))],
+)
+def test_a_limit_of_this_process_stops_a_campaign_and_is_no_fault_of_ours(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def conduct(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(drive, "conduct", conduct)
+    bench, state = CampaignBench(tmp_path, ideas=1), CampaignState()
+    wired: Any = SimpleNamespace(lets_go=False)
+    journal = Journal(bench.paths.journal, state.apply)
+    with pytest.raises(HpcsciError, match=re.escape(limit_met(error))) as stopped:
+        drive._run(bench.paths, wired, journal, 1, None)
+    journal.close()
+    assert stopped.value.__cause__ is error
+    assert state.stopped is not None
+    assert state.stopped.reason == str(stopped.value)

@@ -16,6 +16,8 @@ import pytest
 
 from hpcscientist.cli.main import run
 from hpcscientist.errors import UsageError
+from hpcscientist.execution.trial_outcome import of_error
+from hpcscientist.records.trial import MachineFailure
 from hpcscientist.system.inherited import limit_met
 
 NOBODY = 65534
@@ -161,6 +163,31 @@ def test_a_request_to_end_and_the_ends_of_children_are_heard(how: str) -> None:
     ended, told_otherwise = run(), run("nohup stays nohup")
     assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, "3\n")
     assert (told_otherwise.returncode, told_otherwise.stdout) == (0, "3\nlives\n")
+
+
+def test_commands_begin_with_signals_as_they_are_by_default() -> None:
+    code = (
+        "import signal\nfrom hpcscientist.cli import main\n"
+        "numbers = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)\n"
+        "main.run = lambda _: print(*(int(signal.getsignal(n)) for n in numbers)) or 0\n"
+        "main.main()"
+    )
+
+    def deafen() -> None:
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], preexec_fn=deafen, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "0", "1"]
+
+
+def test_what_a_trial_could_not_do_for_a_limit_names_it() -> None:
+    error = OSError(errno.EMFILE, os.strerror(errno.EMFILE), "scratch")
+    outcome = of_error(error)
+    assert outcome.failure is MachineFailure.SETUP
+    assert outcome.detail == limit_met(error)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,14 @@ from trialkit import FILL, Bench, assert_ended, assert_nothing_runs, small_disk
 from hpcscientist import __version__
 from hpcscientist.execution import presence
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.trial import Scored, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Scored,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 from hpcscientist.results.store import read_result, read_table, write_result
 from hpcscientist.worker import entry
 
@@ -40,6 +47,21 @@ def test_runs_the_trial_and_writes_its_result(bench: Bench) -> None:
     assert {p.name for p in paths.root.iterdir()} == {
         *("spec.json", "worker.json", "log", "out", "result.arrow")
     }
+
+
+def test_how_children_end_is_known_where_whoever_started_us_ignores_it(bench: Bench) -> None:
+    spec = bench.trial("predict(); sys.exit(4)")
+    paths = bench.run.trial(spec.trial_id)
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        entry.run_trial(str(paths.root))
+        assert signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    report = read_result(paths)
+    assert report is not None
+    assert isinstance(report.outcome, IdeaFailed)
+    assert report.outcome.failure is IdeaFailure.ERROR
 
 
 def stored(spec: TrialSpec) -> TrialReport:
