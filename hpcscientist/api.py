@@ -71,9 +71,10 @@ class Campaign:
 
         Each has its proposal, parents, papers and seed.
         """
+        read, place = frozen.reader(self.paths), self.paths.idea
         ideas = read_state(self.paths).in_order()
-        read = (read_idea(self.paths.idea(idea.idea_id).idea) for idea in ideas)
-        return tuple(idea for idea in read if idea is not None)
+        found = (read_idea(place(one.idea_id).idea, one.idea_hash, read) for one in ideas)
+        return tuple(idea for idea in found if idea is not None)
 
     def results(self) -> Summary:
         """Return the content of `hpcsci results`: a row for the baseline and each ended idea."""

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import tomllib
+from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,10 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+
+Read = Callable[[Path], bytes]
+"""Returns the content of a file, or raises OSError."""
 
 
 def read_regular(path: Path, limit: int = LARGEST_TEXT, *, follow: bool = True) -> bytes:

@@ -24,6 +24,8 @@ FOLDER = "trusted"  # below the root of labels
 FILE = ""  # the name under which a single file's text is stored
 _PLACE = "run_dir"  # a file with the run directory's path
 _FILES = b', "files": '
+# What reading a damaged copy raises: JSON may be of another type, or nested without end.
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, RecursionError)
 
 
 def copy_of(kind: str, content_hash: str) -> Path:
@@ -110,7 +112,7 @@ class TrustedCopies:
         self._path = path
         self._places: dict[str, int] = {}
         self.is_complete = path.parent.is_dir()  # no copy is missing
-        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+        with contextlib.suppress(*_DAMAGED), path.open("rb") as file:
             start = 0
             for line in file:
                 head, _, _ = line.partition(_FILES)
@@ -137,7 +139,7 @@ class TrustedCopies:
 
     def get(self, name: str) -> dict[str, str] | None:
         """Return the last copy of a name; None if it cannot be read."""
-        with contextlib.suppress(OSError, ValueError, LookupError), self._path.open("rb") as file:
+        with contextlib.suppress(*_DAMAGED), self._path.open("rb") as file:
             file.seek(self._places[name])
             found: dict[str, str] = json.loads(file.readline())["files"]
             return found

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,11 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import handed, vault
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed import read_regular
+from hpcscientist.files.handed import Read, read_regular
 from hpcscientist.files.hashing import hash_image, package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.files.trusted import TrustedCopy
+from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history import stale_launch
 from hpcscientist.models.embedding import KEYWORDS, KEYWORDS_FINGERPRINT
 from hpcscientist.recipe.data import is_intact
@@ -122,6 +124,30 @@ def trusted_copy(paths: RunPaths) -> TrustedCopy | None:
     except OSError:
         return copy if paths.trials.is_dir() else None  # else the campaign is gone
     return None if here != copy.campaign_id and vault.has_key(here) else copy
+
+
+def reader(paths: RunPaths) -> Read:
+    """Return a function that reads a file of a run directory as the driver wrote it.
+
+    That is its trusted copy, or the file in the copy of its folder. A file without a copy is read
+    where it lies. Both raise OSError.
+    """
+    copy = trusted_copy(paths)
+    if copy is None:
+        return partial(read_regular, follow=False)
+    contents = TrustedCopies(copy.contents)
+
+    def read(path: Path) -> bytes:
+        name = path.relative_to(paths.root)
+        for place in (name, *name.parents):
+            if place.as_posix() in contents.names and (files := contents.get(place.as_posix())):
+                inside = FILE if place == name else name.relative_to(place).as_posix()
+                if inside not in files:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+                return files[inside].encode()
+        return read_regular(path, follow=False)
+
+    return read
 
 
 def make_copy(paths: RunPaths) -> None:

@@ -150,7 +150,7 @@ class FolderCopy:
 
     def _hashes(self) -> dict[str, str]:
         """Return the hashes of all files of the known folder; {} without a valid copy."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
             hashes: dict[str, str] = json.loads(read_regular(self.place / _HASHES))
             if hash_named(hashes).startswith(self.known):
                 return hashes

@@ -1,7 +1,8 @@
 """Makes the card of an idea: its details from its folder and from the campaign's view.
 
-The files of an idea's folder were written by models and by candidates' code, so texts are cut to a
-length and invisible characters are removed. If a file is missing or damaged, its part is empty.
+The texts of an idea were written by models, so they are cut to a length and invisible characters
+are removed. Files are read as the driver wrote them: candidates' code may have changed those in the
+idea's folder. If a file is missing or damaged, its part is empty.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from hpcscientist.files.handed import read_regular
+from hpcscientist.campaign.proposals import idea_file
+from hpcscientist.errors import IdeaDamaged
+from hpcscientist.files.handed import Read
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.files.text import printable, visible
+from hpcscientist.history import frozen
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import CodeReview
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Idea
@@ -29,7 +33,6 @@ from hpcscientist.views.timeline import TrialSpan
 PROSE: Final = 4_000  # characters of each text
 DIFF: Final = 24_000  # characters of all diffs of an idea
 LOG: Final = 4_000  # bytes from the end of a log
-_FILE: Final = 2**20  # bytes; larger files are not read
 _BATCH: Final = 500  # ideas whose logs are read together
 
 T = TypeVar("T", bound=Record)
@@ -102,51 +105,56 @@ def cards(view: CampaignView, paths: RunPaths) -> Iterator[Card]:
     trials: dict[str, list[TrialSpan]] = {}
     for span in view.trials:
         trials.setdefault(span.idea_id, []).append(span)
-    titles = paper_titles(paths)
+    read = frozen.reader(paths)
+    titles = paper_titles(paths, read)
     for start in range(0, len(view.ideas), _BATCH):
         batch = view.ideas[start : start + _BATCH]
         shown = {idea.idea_id: _telling(trials.get(idea.idea_id, ())) for idea in batch}
         tails = logs.tails(paths, [trial for trial in shown.values() if trial], LOG)
         for idea in batch:
             trial = shown[idea.idea_id]
-            yield _card(view, paths, idea, trials, titles, (trial, tails.get(trial, "")))
+            log = (trial, tails.get(trial, ""))
+            yield _card(view, paths.idea(idea.idea_id), read, idea, trials, titles, log)
 
 
-def paper_titles(paths: RunPaths) -> Mapping[str, str]:
+def paper_titles(paths: RunPaths, read: Read) -> Mapping[str, str]:
     """Return the titles of the papers that the survey found, by id."""
-    survey = _record(paths.survey, Survey)
+    survey = read_survey(paths, read)
     return {p.paper_id: visible(p.title) for p in survey.papers} if survey else {}
 
 
-def read_survey(paths: RunPaths) -> Survey | None:
+def read_survey(paths: RunPaths, read: Read) -> Survey | None:
     """Return the campaign's survey of the literature, or None."""
-    return _record(paths.survey, Survey)
+    return _record(paths.survey, Survey, read)
 
 
-def read_idea(place: IdeaPaths) -> Idea | None:
-    """Return the proposed idea; None if it cannot be read."""
-    return _record(place.idea, Idea)
+def read_idea(place: IdeaPaths, idea_hash: str, read: Read) -> Idea | None:
+    """Return the proposed idea; None if it cannot be read or has another hash than this one."""
+    try:
+        return idea_file.read_idea(place.idea, idea_hash, read)
+    except (OSError, IdeaDamaged):
+        return None
 
 
-def read_novelty(place: IdeaPaths) -> NoveltyVerdict | None:
+def read_novelty(place: IdeaPaths, read: Read) -> NoveltyVerdict | None:
     """Return the novelty verdict on an idea; None if there is none."""
-    return _record(place.verdict("novelty"), NoveltyVerdict)
+    return _record(place.verdict("novelty"), NoveltyVerdict, read)
 
 
 def _card(
     view: CampaignView,
-    paths: RunPaths,
+    place: IdeaPaths,
+    read: Read,
     idea: IdeaView,
     trials: Mapping[str, Sequence[TrialSpan]],
     titles: Mapping[str, str],
     log: tuple[str, str],
 ) -> Card:
-    place, own = paths.idea(idea.idea_id), trials.get(idea.idea_id, ())
-    proposed, novelty = read_idea(place), read_novelty(place)
-    fits = _record(place.verdict("feasibility"), FeasibilityVerdict)
+    own, state = trials.get(idea.idea_id, ()), view.state.ideas[idea.idea_id]
+    proposed, novelty = read_idea(place, state.idea_hash, read), read_novelty(place, read)
+    fits = _record(place.verdict("feasibility"), FeasibilityVerdict, read)
     proposal = proposed.proposal if proposed else None
     knobs = proposed.knobs if proposed else None
-    state = view.state.ideas[idea.idea_id]
     attempt = (state.ended.attempt if state.ended else None) or state.attempts
     return Card(
         idea_id=idea.idea_id,
@@ -164,7 +172,7 @@ def _card(
         ),
         fits=fits.fits if fits else None,
         fit_reason=_text("; ".join((*fits.problems, fits.reason))) if fits else "",
-        versions=_versions(place, idea),
+        versions=_versions(place, idea, read),
         seeds=_seeds(own, trials.get(BASELINE_ID, ()), attempt),
         log_of=log[0],
         log=visible(log[1]),
@@ -185,11 +193,11 @@ def _telling(trials: Sequence[TrialSpan]) -> str:
     return (failed or begun)[-1].trial_id if begun else ""
 
 
-def _versions(place: IdeaPaths, idea: IdeaView) -> tuple[CardVersion, ...]:
+def _versions(place: IdeaPaths, idea: IdeaView, read: Read) -> tuple[CardVersion, ...]:
     found, left = [], DIFF
     for attempt in idea.attempts:
-        review = _record(place.review(attempt.number), CodeReview)
-        diff = visible(_file(place.attempt(attempt.number) / "diff.patch"))
+        review = _record(place.review(attempt.number), CodeReview, read)
+        diff = visible(_text_in(place.attempt(attempt.number) / "diff.patch", read))
         cut = diff if len(diff) <= left else f"{diff[:left]}\n[the rest is left out here]"
         left = max(0, left - len(diff))
         found.append(
@@ -236,16 +244,16 @@ def _named(paper_id: str, titles: Mapping[str, str]) -> str:
     return printable(f"{paper_id}: {title}" if title else paper_id)
 
 
-def _record(path: Path, kind: type[T]) -> T | None:
+def _record(path: Path, kind: type[T], read: Read) -> T | None:
     try:
-        return kind.model_validate_json(read_regular(path, _FILE, follow=False))
+        return kind.model_validate_json(read(path))
     except (OSError, ValueError):
         return None
 
 
-def _file(path: Path) -> str:
+def _text_in(path: Path, read: Read) -> str:
     try:
-        return read_regular(path, _FILE, follow=False).decode("utf-8", "replace")
+        return read(path).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -11,6 +11,7 @@ from typing import Final
 from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable, visible
+from hpcscientist.history import frozen
 from hpcscientist.records.facts import Fact, FactSheet
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.manuscript import Manuscript, Number, lines, walk
@@ -180,17 +181,18 @@ def papers(ideas: Sequence[IdeaView], paths: RunPaths) -> tuple[PaperUse, ...]:
 
     Reads the ideas' files.
     """
-    survey = read_survey(paths)
+    read = frozen.reader(paths)
+    survey = read_survey(paths, read)
     known = {paper.paper_id: paper for paper in survey.papers} if survey else {}
     uses = {paper_id: _Uses() for paper_id in known}
     for view in ideas:
         place = paths.idea(view.idea_id)
-        idea = read_idea(place)
+        idea = read_idea(place, "", read)
         for paper_id in idea.papers if idea else ():
             uses.setdefault(paper_id, _Uses()).shown.append(view.idea_id)
         for paper_id in idea.proposal.papers if idea else ():
             uses.setdefault(paper_id, _Uses()).built_on.append(view.idea_id)
-        novelty = read_novelty(place)
+        novelty = read_novelty(place, read)
         for citation in novelty.evidence if novelty else ():
             use = uses.setdefault(citation.paper_id, _Uses())
             use.against.append(view.idea_id)

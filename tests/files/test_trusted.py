@@ -80,3 +80,14 @@ def test_paths_below_the_root_are_told_as_keys(own_root: Path, tmp_path: Path) -
     assert vault.told(tmp_path / "link" / "a") == "a"
     assert vault.told(tmp_path / "else") == str(tmp_path / "else")
     assert vault.path_of(vault.told(own_root / "a" / "b.py")) == own_root / "a" / "b.py"
+
+
+@pytest.mark.parametrize(
+    "line", ["null", "[]", '{"name": []', "[" * 99_999, '{"name": "a", "files": 3']
+)
+def test_a_damaged_line_is_no_copy(line: str, tmp_path: Path) -> None:
+    (tmp_path / "contents.jsonl").write_text(f"{line}\n")
+    contents = TrustedCopies(tmp_path / "contents.jsonl")
+    assert contents.get("a") is None
+    contents.put("b", {FILE: "text"})
+    assert contents.get("b") == {FILE: "text"}

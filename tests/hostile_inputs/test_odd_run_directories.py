@@ -20,8 +20,16 @@ from odd_campaigns import HERE, PLAIN, make_recipe, scripted
 from odd_values import ODD_FILES
 from try_out import ground, tried
 
+from hpcscientist.api import load_campaign
 from hpcscientist.cli.main import run
 from hpcscientist.files import vault
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.papers.facts.collect import collect
+from hpcscientist.papers.writing import brief
+from hpcscientist.recipe.load import load
+from hpcscientist.views import campaign as campaign_view
+from hpcscientist.views.cards import cards
+from hpcscientist.views.papers import papers
 
 KINDS = ("nothing", "a folder", "a pipe", "a device", "huge", "empty", "itself")
 FILES = (
@@ -128,6 +136,32 @@ def test_a_metric_of_another_name_is_told_where_no_key_shows_the_change(
     )
     assert tried(["status", "run"]) == status
     assert tried(["results", "run"]) == 1
+
+
+def test_what_is_shown_is_what_the_driver_wrote(campaign: Path) -> None:
+    def shown() -> tuple[object, ...]:
+        paths = RunPaths(campaign)
+        view = campaign_view.read(paths)
+        made = list(cards(view, paths))
+        assert made[0].hypothesis
+        assert made[0].versions[0].diff
+        facts, recipe = collect(paths), load(paths.recipe)
+        told = brief.of_idea(paths, recipe, facts.sheet, "idea-0001")
+        summed = brief.of_campaign(paths, recipe, facts.sheet)
+        return made, papers(view.ideas, paths), load_campaign(campaign).ideas, facts, told, summed
+
+    before = shown()
+    for name, old, new in (
+        ("idea.json", '"hypothesis": "', '"hypothesis": "Another. '),
+        ("idea.json", '"papers": []', '"papers": ["arxiv:1"]'),
+        ("attempts/1/diff.patch", "+", "+EPOCHS = 99\n+"),
+        ("attempts/1/code/experiment.py", "\n", "\nEPOCHS = 99\n"),
+    ):
+        file = campaign / "ideas/idea-0001" / name
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+    (campaign / "ideas/idea-0001/attempts/1/code/more.py").write_text("A = 1")
+    assert shown() == before
 
 
 def warned() -> bool:

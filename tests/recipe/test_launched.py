@@ -30,6 +30,14 @@ def launched(shown: Path) -> LaunchedRecipe:
     return launched
 
 
+@pytest.mark.parametrize("content", ["", "null", "[]", "3", '{"a": [}', "[" * 99_999, "\udcff"])
+def test_a_damaged_list_of_hashes_is_no_copy(launched: LaunchedRecipe, content: str) -> None:
+    (launched.copy.place / "hashes.json").write_bytes(os.fsencode(content))
+    assert launched.copy.kept() == {}
+    assert launched.copy.changed() == []
+    assert launched.load().spec.name == "moons"
+
+
 def test_it_is_read_from_its_copy(launched: LaunchedRecipe) -> None:
     before = launched.load()
     assert vault.told(before.scorer) == f"trusted/recipes/{launched.recipe_hash}/files/score.py"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed import read_regular
+from hpcscientist.files.handed import Read, read_regular
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import Idea
-
-Read = Callable[[Path], bytes]
 
 
 def read_idea(path: Path, idea_hash: str = "", read: Read = read_regular) -> Idea | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import csv
 import re
 from collections import Counter
@@ -11,9 +12,10 @@ from pathlib import Path
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.feedback.statistics import CONFIDENCE
-from hpcscientist.files.handed import LARGEST_TEXT, read_regular
+from hpcscientist.files.handed import LARGEST_TEXT, Read
 from hpcscientist.files.hashing import hash_bytes, hash_file
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
@@ -280,8 +282,9 @@ def hyperparameters(
     paths: RunPaths, ideas: Iterable[IdeaState], runs: Mapping[tuple[str, int], RunOf]
 ) -> Iterator[Fact]:
     """Yield the module-level numbers in the code of the reference, the ideas and further runs."""
+    read = frozen.reader(paths)
     yield from _constants(
-        paths, paths.recipe / "reference", BASELINE, BASELINE, BASELINE_ATTEMPT, "main"
+        paths, paths.recipe / "reference", read, BASELINE, BASELINE, BASELINE_ATTEMPT, "main"
     )
     for idea in ideas:
         if idea.ended is None or idea.ended.attempt is None:
@@ -293,21 +296,23 @@ def hyperparameters(
                 continue
             prefix = idea.idea_id + ("" if run == "main" else f".{run}-{attempt}")
             code = paths.idea(idea.idea_id).code(attempt)
-            yield from _constants(paths, code, prefix, idea.idea_id, attempt, run)
+            yield from _constants(paths, code, read, prefix, idea.idea_id, attempt, run)
 
 
 def _constants(
-    paths: RunPaths, folder: Path, prefix: str, idea: str, attempt: int, run: RunOf
+    paths: RunPaths, folder: Path, read: Read, prefix: str, idea: str, attempt: int, run: RunOf
 ) -> Iterator[Fact]:
-    files = sorted(folder.rglob("*.py")) if folder.is_dir() else []
-    for path in files:
+    contents: dict[Path, bytes] = {}
+    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else []:
+        with contextlib.suppress(OSError):  # also for a file that the driver did not write
+            contents[path] = read(path)
+    for path, content in contents.items():
         try:
-            content = read_regular(path)
             found = knobs.constants(content.decode())
-        except (OSError, UnicodeDecodeError, RecipeError, RecursionError):
+        except (UnicodeDecodeError, RecipeError, RecursionError):
             continue
         where = path.relative_to(paths.root).as_posix()
-        stem = "" if len(files) == 1 else f"{slug(path.stem)}."
+        stem = "" if len(contents) == 1 else f"{slug(path.stem)}."
         for name, (line, value) in found.items():
             if isinstance(value, bool | str):
                 continue

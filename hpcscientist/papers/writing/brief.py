@@ -16,8 +16,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hpcscientist.campaign.proposals.idea_file import read_idea
 from hpcscientist.errors import RunDirectoryError, UsageError
-from hpcscientist.files.handed import read_regular
+from hpcscientist.files.handed import Read
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.papers.writing.advice import SectionAdvice
 from hpcscientist.recipe.load import Recipe
@@ -65,12 +66,13 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
     """Return the brief on one idea. Raises UsageError, RunDirectoryError, IdeaDamaged."""
     known = sheet.idea_by_id.get(idea_id)
     folder = paths.idea(idea_id)
-    idea = read_idea(folder.idea) if known is not None else None
+    read = frozen.reader(paths)
+    idea = read_idea(folder.idea, read=read) if known is not None else None
     if known is None or idea is None:
         raise _no_such_idea(sheet, idea_id)
-    novelty = _record(folder.verdict("novelty"), NoveltyVerdict)
+    novelty = _record(folder.verdict("novelty"), NoveltyVerdict, read)
     found = tuple(citation.paper_id for citation in novelty.evidence) if novelty else ()
-    concepts = _concepts(paths, idea_id)
+    concepts = _concepts(paths, idea_id, read)
     proposal = idea.proposal
     return PaperBrief(
         subject=idea_id,
@@ -78,7 +80,7 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
         scope=PaperScope(campaign_id=sheet.campaign_id, ideas=(idea_id,)),
         title=proposal.title,
         topic=_topic(recipe),
-        fields=tuple(_filled(_of_idea(paths, idea, known, concepts))),
+        fields=tuple(_filled(_of_idea(paths, idea, known, concepts, read))),
         query=f"{proposal.title}. {proposal.summary}",
         papers=(*proposal.papers, *found, *(p for concept in concepts for p in concept.papers)),
     )
@@ -86,7 +88,8 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
 
 def of_campaign(paths: RunPaths, recipe: Recipe, sheet: FactSheet) -> PaperBrief:
     """Return the brief on all ideas, in order of their numbers. Raises IdeaDamaged."""
-    fields = [(idea.idea_id, _in_brief(paths, idea)) for idea in sheet.ideas]
+    read = frozen.reader(paths)
+    fields = [(idea.idea_id, _in_brief(paths, idea, read)) for idea in sheet.ideas]
     return PaperBrief(
         subject=CAMPAIGN_ID,
         number=0,
@@ -136,7 +139,11 @@ def _topic(recipe: Recipe) -> str:
 
 
 def _of_idea(
-    paths: RunPaths, idea: Idea, known: FactIdea, concepts: tuple[ConceptRecord, ...]
+    paths: RunPaths,
+    idea: Idea,
+    known: FactIdea,
+    concepts: tuple[ConceptRecord, ...],
+    read: Read,
 ) -> Iterator[tuple[str, str]]:
     proposal, folder = idea.proposal, paths.idea(idea.idea_id)
     yield "Its id", idea.idea_id
@@ -145,7 +152,7 @@ def _of_idea(
     yield "Hypothesis", proposal.hypothesis
     yield "Method", proposal.method
     yield "Details", proposal.technical_details
-    plan = _record(folder.plan, ExperimentPlan)
+    plan = _record(folder.plan, ExperimentPlan, read)
     if plan is not None:
         yield "Parts of the code", "; ".join(plan.parts)
         yield "Training, as planned", plan.training
@@ -155,7 +162,7 @@ def _of_idea(
     for number, name in sorted(known.parts.items()):
         yield f"Further run, attempt {number}", name
     for number in range(1, _READINGS):
-        reading = _record(folder.reading(number), AnalysisReply)
+        reading = _record(folder.reading(number), AnalysisReply, read)
         if reading is None:
             break
         yield f"Reading {number} of its runs", reading.reading
@@ -167,9 +174,9 @@ def _of_idea(
     yield "Risks", proposal.risks
 
 
-def _in_brief(paths: RunPaths, known: FactIdea) -> str:
+def _in_brief(paths: RunPaths, known: FactIdea, read: Read) -> str:
     folder = paths.idea(known.idea_id)
-    idea = read_idea(folder.idea) if known.status != "baseline" else None
+    idea = read_idea(folder.idea, read=read) if known.status != "baseline" else None
     summary = f" {idea.proposal.summary}" if idea else ""
     return f"{known.title}: {_end(known)}.{summary}"
 
@@ -190,20 +197,20 @@ def _filled(fields: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     return ((name, line(text, _FIELD)) for name, text in fields if text.strip())
 
 
-def _concepts(paths: RunPaths, idea_id: str) -> tuple[ConceptRecord, ...]:
+def _concepts(paths: RunPaths, idea_id: str, read: Read) -> tuple[ConceptRecord, ...]:
     path = paths.idea(idea_id).concepts
     try:
-        return _CONCEPTS.validate_json(read_regular(path))
+        return _CONCEPTS.validate_json(read(path))
     except FileNotFoundError:
         return ()
     except (OSError, ValidationError) as error:
         raise RunDirectoryError(f"{path}: cannot be read; restore it, or delete it") from error
 
 
-def _record(path: Path, kind: type[T]) -> T | None:
+def _record(path: Path, kind: type[T], read: Read) -> T | None:
     """Return the record in an idea's file; None if there is none. Raises RunDirectoryError."""
     try:
-        return kind.model_validate_json(read_regular(path))
+        return kind.model_validate_json(read(path))
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
