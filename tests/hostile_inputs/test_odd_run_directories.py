@@ -153,6 +153,7 @@ def test_what_is_shown_is_what_the_driver_wrote(campaign: Path) -> None:
     before = shown()
     for name, old, new in (
         ("idea.json", '"hypothesis": "', '"hypothesis": "Another. '),
+        ("idea.json", '"summary": "', '"summary": "Another. '),
         ("idea.json", '"papers": []', '"papers": ["arxiv:1"]'),
         ("attempts/1/diff.patch", "+", "+EPOCHS = 99\n+"),
         ("attempts/1/code/experiment.py", "\n", "\nEPOCHS = 99\n"),
