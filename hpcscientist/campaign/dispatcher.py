@@ -266,8 +266,9 @@ class Dispatcher:
                 entry.gone.set()
             raise
         finally:
-            if told is not None and not told.cancel() and not told.cancelled():
-                told.exception()  # it failed as we were cancelled: no caller is left to notify
+            if told is not None:
+                # If it has just failed, this keeps asyncio from reporting that nobody asked why.
+                told.cancel()
 
     async def _changes(self) -> Sequence[Change]:
         return await self.backend.changes()
