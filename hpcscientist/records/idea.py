@@ -31,10 +31,13 @@ Score = Annotated[int, Field(ge=1, le=10)]
 KnobValue = int | float | str | bool
 
 
+LONGEST_TITLE = 200  # characters
+
+
 class Proposal(Record):
     """What a model (or the control arm) proposes; the reply schema of stage `propose`."""
 
-    title: str = Field(min_length=1, max_length=200)
+    title: str = Field(min_length=1, max_length=LONGEST_TITLE)
     hypothesis: Prose = Field(min_length=1)
     method: Prose = Field(min_length=1)
     experiment_plan: Prose = Field(min_length=1)
@@ -54,8 +57,11 @@ class Proposal(Record):
     @field_validator("title", mode="before")
     @classmethod
     def _one_plain_line(cls, title: object) -> object:
-        """Make the title one printable line: it goes into tables, files and terminals."""
-        return one_line(printable(title), None) if isinstance(title, str) else title
+        """Make the title one printable line: it goes into tables, files and terminals.
+
+        A longer one is cut. Small models repeated it in every repair, which cost the idea.
+        """
+        return one_line(printable(title), LONGEST_TITLE) if isinstance(title, str) else title
 
 
 class PromptRef(Record):

@@ -16,7 +16,7 @@ from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.structured import Unusable, ask, parse, warmer
 from hpcscientist.records.base import Record
-from hpcscientist.records.idea import Proposal
+from hpcscientist.records.idea import LONGEST_TITLE, Proposal
 from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 
@@ -347,3 +347,6 @@ def test_a_title_is_one_plain_line_from_the_beginning() -> None:
     assert parse(json.dumps(reply), Proposal).title == "a b [31m c"
     with pytest.raises(Unusable, match="title: "):
         parse(json.dumps(reply | {"title": "\u202e\r"}), Proposal)
+    long = parse(json.dumps(reply | {"title": "word " * 99}), Proposal).title
+    assert long.startswith("word word ")
+    assert len(long) == LONGEST_TITLE
