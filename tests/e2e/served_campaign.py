@@ -178,15 +178,9 @@ def _network(process: psutil.Process) -> str:
     return ""
 
 
-def at_work(served: Controlled) -> set[tuple[str, str]]:
-    """On which nodes there are engines, and processes that requests go out from."""
-    kinds = {"VLLM::EngineCore": "engine", "ray::Hand": "hand"}
-    return {
-        (kind, own.node)
-        for own in family(served)
-        for title, kind in kinds.items()
-        if own.title.startswith(title)
-    }
+def at_work(served: Controlled) -> set[str]:
+    """On which nodes there are engines."""
+    return {own.node for own in family(served) if own.title.startswith("VLLM::EngineCore")}
 
 
 @contextmanager
@@ -202,11 +196,9 @@ def await_reply(served: Controlled, launched: Future[Done]) -> None:
     assert not launched.done(), launched.result().stderr + served.logs()
 
 
-def await_work(
-    served: Controlled, launched: Future[Done], wanted: Iterable[tuple[str, str]]
-) -> None:
-    """Wait until each of these was seen at work, while the campaign was under way."""
-    seen, lacking = set[tuple[str, str]](), set(wanted)
+def await_work(served: Controlled, launched: Future[Done], wanted: Iterable[str]) -> None:
+    """Wait until an engine was seen on each of these nodes, while the campaign was under way."""
+    seen, lacking = set[str](), set(wanted)
 
     def are_seen() -> bool:
         seen.update(at_work(served))

@@ -91,9 +91,7 @@ def test_nonsense_becomes_honest_failures(served: Controlled, random_model: Path
     options = {"context": 16_384, "answer": 2_000, "ideas": IDEAS}
     with launching(served, random_model, **options, steps=STEPS) as launched:
         await_reply(served, launched)
-        # A replica on each node, and on each one from which requests go out.
-        nodes = order_of(served).nodes
-        await_work(served, launched, [(what, n) for what in ("engine", "hand") for n in nodes])
+        await_work(served, launched, order_of(served).nodes)
         done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()
     events = check(served)
@@ -144,7 +142,7 @@ def test_roles_have_models_of_their_own(
     with launching(served, trained_model, **options, env=env) as launched:
         await_reply(served, launched)
         order = order_of(served)
-        await_work(served, launched, [("engine", node) for node in order.nodes])
+        await_work(served, launched, order.nodes)
         done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()  # the author knows nothing
     check(served)
@@ -185,13 +183,13 @@ def test_trials_run_beside_the_engines(served: Controlled, trained_model: Path) 
 def test_an_engine_may_lie_in_an_image(
     controlled: Controlled, image: str, trained_model: Path
 ) -> None:
-    """Requests go out from every node as elsewhere, by processes of the image."""
+    """Each node has an engine as elsewhere, and Ray's own processes are those of the image."""
     write_site(controlled, image, "image")
     options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
     with launching(controlled, trained_model, **options) as launched:
         await_reply(controlled, launched)
         nodes = order_of(controlled).nodes
-        await_work(controlled, launched, [(w, n) for w in ("engine", "hand") for n in nodes])
+        await_work(controlled, launched, nodes)
         inside = {own.title.split()[0] for own in family(controlled) if "gcs_server" in own.title}
         done = launched.result()
     assert done.returncode == 0, done.stderr + controlled.logs()
