@@ -574,6 +574,19 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "added-to-what-latex-defines",
+        {
+            "main.tex": _main(
+                "\\input{sec/one}",
+                "\\makeatletter\\g@addto@macro\\normalsize{\\setlength\\abovedisplayskip{3pt}}"
+                "\\g@addto@macro\\bfseries{Bold}\\appto{\\appendix}{Chapter}\\makeatother",
+            ),
+            "sec/one.tex": "\\section{One}\\normalsize a\\bfseries\\appendix",
+        },
+        FIRST,
+        0,
+    ),
+    (
         "input-path-that-another-file-adds-to",
         {
             "main.tex": _main("\\input{one}\\input{two}", r"\def\input@path{{sec/}}\input{setup}"),

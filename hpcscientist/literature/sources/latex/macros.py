@@ -89,12 +89,15 @@ def definitions(
     done = 0
     for found, name, defined, end in _definitions(source):
         macro = macros.get(found["t"][1:], defined) if found["t"] else defined
-        given = found["new"] == "providecommand" and name in macros
-        if not given and not _MEANT.fullmatch(name):
+        if found["more"]:
+            # What is added to a command of LaTeX's own, such as \normalsize, is layout.
+            if name in macros:
+                macros[name] = replace(macros[name], body=macros[name].body + macro.body)
+        elif not _MEANT.fullmatch(name) and (
+            found["new"] != "providecommand" or name not in macros
+        ):
             heading = _HEADING.match(macro.body)
             body = rf"\{heading[1]}" if heading else macro.body.replace(r"\xspace", "")
-            if found["more"] and name in macros:
-                macro, body = macros[name], macros[name].body + body
             macros[name] = replace(macro, body=body)
         kept.append(source[done : found.start()])
         done = end
