@@ -13,8 +13,8 @@ import math
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,11 @@ LINES = r'[^\n"]*"|[^\n"]+\n?|\n+'
 
 @dataclass(frozen=True)
 class Lesson:
-    """A question as chat messages, and the wanted reply."""
+    """A question as chat messages, the wanted reply, and the schema that a server holds it to."""
 
     messages: tuple[dict[str, str], ...]
     reply: str
+    schema: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from hpcscientist.records.events import Event, PlaneStarted, PlaneStopped, Reply
 Done = subprocess.CompletedProcess[str]
 
 TESTS = Path(__file__).resolve().parents[1]
+# The trained model knows this form of edits (see tiny_lessons).
+TAUGHT = PLAIN + 'edits = "search"\n'
 LIMIT_S = 1500
 SETTINGS = """\
 [serving]
@@ -86,7 +88,7 @@ def launch(
     ideas: int = 6,
     *,
     nodes: int = 2,
-    steps: str = PLAIN,
+    steps: str = TAUGHT,
     serving: str = "",
     env: Mapping[str, str] | None = None,
 ) -> Done:

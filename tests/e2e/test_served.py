@@ -11,10 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from campaigns import PLAIN
 from controlled import Controlled
 from served_campaign import (
     LIMIT_S,
+    TAUGHT,
     await_reply,
     await_work,
     check_nothing_left,
@@ -115,7 +115,7 @@ def test_model_that_was_taught_has_its_ideas_run_and_scored(
     replies change no score.
     """
     give_library(served)
-    steps = PLAIN.replace("advice_rounds = 0", "advice_rounds = 1\njudges = 2")
+    steps = TAUGHT.replace("advice_rounds = 0", "advice_rounds = 1\njudges = 2")
     steps = steps.replace("[proposing]", "[proposing]\nnovelty_rounds = 1")
     steps = steps.replace("[literature]", "[literature]\nsurvey = false")
     options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": IDEAS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tiny_lessons import IDEAS, code, lessons, proposal
@@ -23,11 +24,15 @@ def test_lessons_are_the_same_for_the_same_seed() -> None:
 
 
 def test_each_reply_fits_what_is_asked_for() -> None:
-    kinds = {'"Proposal"': Proposal, '"CodeReply"': CodeReply, '"FixReply"': FixReply}
+    kinds = {kind.__name__: kind for kind in (Proposal, CodeReply, FixReply)}
     for lesson in lessons(repeats=1):
-        asked = lesson.messages[-1]["content"]
-        (kind,) = (kind for title, kind in kinds.items() if f'"title": {title}' in asked)
+        kind = kinds[lesson.schema["title"]]
         assert isinstance(parse(lesson.reply, kind), kind)
+        # A server's grammar allows this form of edits alone, and no blanks between parts.
+        assert "UnitEdit" not in lesson.schema.get("$defs", {})
+        assert lesson.reply == json.dumps(
+            json.loads(lesson.reply), separators=(",", ":"), ensure_ascii=False
+        )
 
 
 def test_each_idea_is_let_in_and_its_edits_change_the_reference(tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ from tiny_models import Lesson, make_trained
 from tiny_recipe import RATE, edit, write_recipe
 
 from hpcscientist.authoring.coder import ModelAuthor
+from hpcscientist.config.settings import AuthoringSettings
 from hpcscientist.feedback.summary import IdeaNote, summarise
 from hpcscientist.ideation.propose import ModelProposer
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.authoring import Brief, CodeReply, Edit, FixReply, FixTask
 from hpcscientist.records.findings import Comparison, Finding, Verdict
@@ -92,6 +94,8 @@ FIX = FixReply(
     edits=(Edit(**edit("random.sort_of(0.3)", "min(0.3, 0.25)")[0]),),
 )
 GIVE_UP = FixReply(diagnosis="The idea cannot be made to work.", give_up=True)
+# The form that is taught: what is searched for is one line here, a unit may be all of the file.
+SEARCH = AuthoringSettings(edits="search")
 NUMBERS = 12  # ideas beyond the sixth repeat earlier ones, and are rejected as look-alikes
 
 
@@ -177,16 +181,20 @@ async def _asked(recipe: Recipe, number: int, stage: str, draw: random.Random) -
         wanted = code(number)
     else:
         wanted = FIX if number == 3 else GIVE_UP
-    model = _Recorder(json.dumps(wanted.model_dump(mode="json"), ensure_ascii=False))
-    author = ModelAuthor(model, recipe)
+    # The engine's grammar allows no blanks between the parts of a reply.
+    model = _Recorder(wanted.model_dump_json(exclude_none=True))
+    window = Window(holds_schemas=True)  # as a served model's: its prompts show no schema
+    author = ModelAuthor(model, recipe, window=window, authoring=SEARCH)
     if stage == "propose":
-        await ModelProposer(model, recipe, 0).propose(_proposal_task(recipe, number, draw))
+        proposer = ModelProposer(model, recipe, 0, window=window)
+        await proposer.propose(_proposal_task(recipe, number, draw))
     elif stage == "code":
         await author.write(Brief(idea=_idea(number)))
     else:
         await author.fix(_fix_task(recipe, number, draw))
-    messages = model.asked[0].messages
-    return Lesson(tuple({"role": m.role, "content": m.content} for m in messages), model.reply)
+    request = model.asked[0]
+    messages = tuple({"role": m.role, "content": m.content} for m in request.messages)
+    return Lesson(messages, model.reply, request.reply_schema or {})
 
 
 def _idea(number: int) -> Idea:
