@@ -24,9 +24,10 @@ from hpcscientist.api import load_campaign
 from hpcscientist.cli.main import run
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.writing import brief
-from hpcscientist.recipe.load import load
+from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.views import campaign as campaign_view
 from hpcscientist.views.cards import cards
 from hpcscientist.views.papers import papers
@@ -145,13 +146,16 @@ def test_what_is_shown_is_what_the_driver_wrote(campaign: Path) -> None:
         made = list(cards(view, paths))
         assert made[0].hypothesis
         assert made[0].versions[0].diff
-        facts, recipe = collect(paths), load(paths.recipe)
+        facts = collect(paths)
+        recipe = LaunchedRecipe(paths.recipe, frozen.read(paths).recipe_hash).load()
         told = brief.of_idea(paths, recipe, facts.sheet, "idea-0001")
         summed = brief.of_campaign(paths, recipe, facts.sheet)
         return made, papers(view.ideas, paths), load_campaign(campaign).ideas, facts, told, summed
 
     before = shown()
     for name, old, new in (
+        ("../../recipe/recipe.toml", "seeds", "# seeds\nseeds"),
+        ("../../recipe/reference/experiment.py", "\n", "\nEPOCHS = 99\n"),
         ("idea.json", '"hypothesis": "', '"hypothesis": "Another. '),
         ("idea.json", '"summary": "', '"summary": "Another. '),
         ("idea.json", '"papers": []', '"papers": ["arxiv:1"]'),

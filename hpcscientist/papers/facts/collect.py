@@ -15,6 +15,7 @@ from hpcscientist.history.status import check_campaign
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.papers.facts import counted
 from hpcscientist.papers.facts.measured import MeasuredFacts, groups_of
+from hpcscientist.recipe.checks.files import RECIPE_FILE
 from hpcscientist.recipe.folder_copy import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.events import AttemptWritten, Event, IdeaBriefed, RunsRead
@@ -63,9 +64,7 @@ def collect(paths: RunPaths) -> Collected:
     ideas = tuple(_ideas(state, rows, titles))
     measured = MeasuredFacts(paths, state, spec.metrics)
     source = counted.journal_source(paths)
-    recipe_file = FileHash(
-        file="recipe/recipe.toml", sha256=hash_file(paths.recipe / "recipe.toml")
-    )
+    recipe_file = FileHash(file="recipe/recipe.toml", sha256=hash_file(recipe.folder / RECIPE_FILE))
     facts = [*measured.of(groups_of(state, ideas, runs), rows)]
     facts += counted.ideas_and_trials(state, ideas, source)
     facts += counted.costs(state, source)
@@ -73,7 +72,7 @@ def collect(paths: RunPaths) -> Collected:
         spec, config, Source(method="set by the recipe", files=(recipe_file,))
     )
     facts += counted.data_sizes(config)
-    facts += counted.hyperparameters(paths, state.in_order(), runs)
+    facts += counted.hyperparameters(paths, recipe, state.in_order(), runs)
     measured.check_claims(config, recipe, state.ideas)
     sheet = FactSheet(
         campaign_id=config.campaign_id,

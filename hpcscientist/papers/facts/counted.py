@@ -9,10 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.feedback.statistics import CONFIDENCE
-from hpcscientist.files.handed import LARGEST_TEXT, Read
+from hpcscientist.files.handed import LARGEST_TEXT, Read, read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
@@ -21,6 +22,7 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
 from hpcscientist.papers.facts.measured import slug
 from hpcscientist.recipe import knobs
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.facts import (
     BASELINE,
@@ -279,13 +281,15 @@ def _npy_rows(path: Path) -> int | None:
 
 
 def hyperparameters(
-    paths: RunPaths, ideas: Iterable[IdeaState], runs: Mapping[tuple[str, int], RunOf]
+    paths: RunPaths,
+    recipe: Recipe,
+    ideas: Iterable[IdeaState],
+    runs: Mapping[tuple[str, int], RunOf],
 ) -> Iterator[Fact]:
     """Yield the module-level numbers in the code of the reference, the ideas and further runs."""
     read = frozen.reader(paths)
-    yield from _constants(
-        paths, paths.recipe / "reference", read, BASELINE, BASELINE, BASELINE_ATTEMPT, "main"
-    )
+    code = _Code(recipe.folder / "reference", "recipe/reference", read_regular)
+    yield from _constants(code, BASELINE, BASELINE, BASELINE_ATTEMPT, "main")
     for idea in ideas:
         if idea.ended is None or idea.ended.attempt is None:
             continue
@@ -295,23 +299,30 @@ def hyperparameters(
             if run is None:
                 continue
             prefix = idea.idea_id + ("" if run == "main" else f".{run}-{attempt}")
-            code = paths.idea(idea.idea_id).code(attempt)
-            yield from _constants(paths, code, read, prefix, idea.idea_id, attempt, run)
+            folder = paths.idea(idea.idea_id).code(attempt)
+            code = _Code(folder, folder.relative_to(paths.root).as_posix(), read)
+            yield from _constants(code, prefix, idea.idea_id, attempt, run)
 
 
-def _constants(
-    paths: RunPaths, folder: Path, read: Read, prefix: str, idea: str, attempt: int, run: RunOf
-) -> Iterator[Fact]:
+class _Code(NamedTuple):
+    """A folder of code, its name in the run directory, and how its files are read."""
+
+    folder: Path
+    name: str
+    read: Read
+
+
+def _constants(code: _Code, prefix: str, idea: str, attempt: int, run: RunOf) -> Iterator[Fact]:
     contents: dict[Path, bytes] = {}
-    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else []:
+    for path in sorted(code.folder.rglob("*.py")) if code.folder.is_dir() else []:
         with contextlib.suppress(OSError):  # also for a file that the driver did not write
-            contents[path] = read(path)
+            contents[path] = code.read(path)
     for path, content in contents.items():
         try:
             found = knobs.constants(content.decode())
         except (UnicodeDecodeError, RecipeError, RecursionError):
             continue
-        where = path.relative_to(paths.root).as_posix()
+        where = f"{code.name}/{path.relative_to(code.folder).as_posix()}"
         stem = "" if len(contents) == 1 else f"{slug(path.stem)}."
         for name, (line, value) in found.items():
             if isinstance(value, bool | str):
