@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from checkpoint_kit import write_model
+from checkpoint_kit import write_json, write_model
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,9 +20,12 @@ from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import ServingError
 from hpcscientist.execution.backends import local
 from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching import create_run_dir, launch, wiring
+from hpcscientist.launching.create_run_dir import ClaimedFolder
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.launching.serving import colocated_trials, nodes, sharing
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.serving.sharing import Engines
@@ -32,6 +36,7 @@ from hpcscientist.models.serving.nodes.node import first_gpus
 from hpcscientist.models.serving.plane import Plane
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.schema import Resources
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import ControllerSite, Site
 
 
@@ -129,6 +134,24 @@ def test_gpus_of_this_machine_are_divided_too(model: Path, tmp_path: Path) -> No
         sharing.said_here(too_wide, Site(), Resources(gpus=4), (model,))
 
 
+def launched(
+    folder: Path, gpus: int, model: Path
+) -> tuple[LaunchPlan, ClaimedFolder, CampaignConfig]:
+    """A launch whose trials need GPUs, and its settings with a served model."""
+    recipe = create("mine", folder)
+    text = (recipe / "recipe.toml").read_text()
+    (recipe / "recipe.toml").write_text(
+        text.replace("[resources]\n", f"[resources]\ngpus = {gpus}\n")
+    )
+    settings = Settings(backend="local", recipe=str(recipe), model="search", run_dir="run")
+    checked = launch.check(settings, folder)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
+    role_specs: dict[Role, str] = {"ideation": f"vllm:{model}"}
+    config = frozen.read(claimed.paths).model_copy(update={"role_specs": role_specs})
+    return checked, claimed, config
+
+
 @pytest.mark.parametrize(("gpus", "kept"), [(0, 0), (1, 1), (2, 2), (4, 0)])
 def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
     gpus: int,
@@ -139,19 +162,8 @@ def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What the engines leave is what trials are given, and nothing else, as it is wired."""
-    recipe = create("mine", tmp_path)
-    text = (recipe / "recipe.toml").read_text()
-    (recipe / "recipe.toml").write_text(
-        text.replace("[resources]\n", f"[resources]\ngpus = {gpus}\n")
-    )
-    settings = Settings(backend="local", recipe=str(recipe), model="search", run_dir="run")
     monkeypatch.setattr(machine, "count_gpus", lambda environ: 4)  # it looks into /dev
-    checked = launch.check(settings, tmp_path)
-    claimed = create_run_dir.claim(checked)
-    create_run_dir.furnish(checked, claimed)
-    config = frozen.read(claimed.paths).model_copy(
-        update={"role_specs": {"ideation": f"vllm:{model}"}}
-    )
+    checked, claimed, config = launched(tmp_path, gpus, model)
     whole = nodes.machine_of(Site(), nodes.here(), is_slurm=False)
     left = colocated_trials.keeper(claimed.paths, config, "")(whole, {}).taken_from(whole)
     assert (whole.gpus, left.gpus) == (4, 4 - kept)
@@ -168,3 +180,25 @@ def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
     session = Session(claimed.paths, journal, state, generation=1)
     wiring._backend(config, checked.recipe, session, beside)
     assert list(names[0]) == (four_gpus[4 - kept :] if kept else four_gpus)
+
+
+@pytest.mark.parametrize("job", ["", "7"])
+def test_shapes_that_only_the_engine_reads_are_divided_by_its_word(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "count_gpus", lambda environ: 4)
+    model = write_model(tmp_path / "new", num_hidden_layers=2)
+    read = json.loads((model / "config.json").read_text())
+    write_json(model / "config.json", {"architectures": ["NewForCausalLM"]})
+    _, claimed, config = launched(tmp_path, 1, model)
+    serving, site = (
+        ServingSettings(trials_inside=True),
+        Site(controller=ControllerSite(cpus=16, memory_mb=64_000, gpus=4)),
+    )
+    settings = config.settings.model_copy(update={"serving": serving})
+    config = config.model_copy(update={"settings": settings, "site": site})
+    keep = colocated_trials.keeper(claimed.paths, config, job)
+    node = Machine(nodes=1, gpus=4, gpu_memory_mb=80_000, cpus=16, memory_mb=64_000)
+    assert keep(node, {model: read}).gpus == 1
+    with pytest.raises(ServingError):
+        keep(node, {})
