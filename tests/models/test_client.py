@@ -773,7 +773,7 @@ def test_settings_round_trip() -> None:
 
 async def test_a_cancellation_is_not_lost_while_it_connects() -> None:
     """The loop's steps up to the cancellation are counted, until it is connected before."""
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     cancelled = 0
     for steps in range(100):
