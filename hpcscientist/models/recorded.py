@@ -103,9 +103,11 @@ class RecordedModel:
                     reply = await self._inner.complete(request)
                     line = _line(request, reply, question, self._tasks.get(call))
                     asked = self._write(chat, line)
-                    await self._take_turn()
                 self._tasks.pop(call, None)
-            self._on_reply(request, reply, asked)
+                # Before the turn: a draft that nobody waits for any more was paid for, too.
+                self._on_reply(request, reply, asked)
+                if known is None:
+                    await self._take_turn()
         except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
             raise ReplyError(
                 f"{request.subject}: the reply to {request.key} cannot be recorded: "

@@ -300,13 +300,16 @@ async def test_of_replies_that_come_together_each_has_its_consequences_first(
 
 
 async def test_a_reply_that_waits_for_its_turn_is_not_lost(tmp_path: Path) -> None:
-    model = recorded(Counting(), tmp_path)
+    """What is on the disk is told, too: its tokens are counted."""
+    heard = list[str]()
+    model = recorded(Counting(), tmp_path, heard)
     calls = [asyncio.create_task(model.complete(request(idea=idea))) for idea in (1, 2)]
     await calls[0]
     assert not calls[1].done()
     calls[1].cancel()
     with pytest.raises(asyncio.CancelledError):
         await calls[1]
+    assert [told[-2:] for told in heard] == ["#1", "#2"]
     again = await recorded(Counting(10), tmp_path).complete(request(idea=2))
     assert again.text.endswith("#2")
 
