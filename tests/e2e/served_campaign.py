@@ -198,16 +198,22 @@ def await_reply(served: Controlled, launched: Future[Done]) -> None:
     assert not launched.done(), launched.result().stderr + served.logs()
 
 
-def await_work(served: Controlled, launched: Future[Done], wanted: Iterable[str]) -> None:
-    """Wait until an engine was seen on each of these nodes, while the campaign was under way."""
-    seen, lacking = set[str](), set(wanted)
+def await_engines(served: Controlled, launched: Future[Done]) -> Order:
+    """Wait until an engine was seen on each node of the plane, from when it is being loaded on: a
+    campaign may end soon after its first reply.
+    """
+    seen = set[str]()
 
-    def are_seen() -> bool:
+    def are_seen() -> Order | None:
         seen.update(at_work(served))
-        return launched.done() or lacking <= seen
+        if launched.done() or not ServingPaths(served.tiny.paths.serving).order.exists():
+            return None
+        order = order_of(served)
+        return order if seen >= set(order.nodes) else None
 
-    served.wait_until(are_seen, LIMIT_S)
-    assert lacking <= seen, (seen, served.logs())
+    found = served.wait_until(lambda: are_seen() or launched.done(), LIMIT_S)
+    assert isinstance(found, Order), (seen, launched.result().stderr, served.logs())
+    return found
 
 
 def recorded(paths: RunPaths) -> list[tuple[str, str]]:

@@ -15,8 +15,8 @@ from controlled import Controlled
 from served_campaign import (
     LIMIT_S,
     TAUGHT,
+    await_engines,
     await_reply,
-    await_work,
     check_nothing_left,
     check_whole,
     family,
@@ -90,8 +90,7 @@ def test_nonsense_becomes_honest_failures(served: Controlled, random_model: Path
     give_library(served)
     options = {"context": 16_384, "answer": 2_000, "ideas": IDEAS}
     with launching(served, random_model, **options, steps=STEPS) as launched:
-        await_reply(served, launched)
-        await_work(served, launched, order_of(served).nodes)
+        await_engines(served, launched)
         done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()
     events = check(served)
@@ -140,9 +139,7 @@ def test_roles_have_models_of_their_own(
     options = {"context": 0, "answer": 600, "temperature": 0.3, "ideas": 2}
     env = {"HPCSCI_CODE_MODEL": f"vllm:{random_model}"}
     with launching(served, trained_model, **options, env=env) as launched:
-        await_reply(served, launched)
-        order = order_of(served)
-        await_work(served, launched, order.nodes)
+        order = await_engines(served, launched)
         done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()  # the author knows nothing
     check(served)
@@ -187,9 +184,7 @@ def test_an_engine_may_lie_in_an_image(
     write_site(controlled, image, "image")
     options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
     with launching(controlled, trained_model, **options) as launched:
-        await_reply(controlled, launched)
-        nodes = order_of(controlled).nodes
-        await_work(controlled, launched, nodes)
+        await_engines(controlled, launched)
         inside = {own.title.split()[0] for own in family(controlled) if "gcs_server" in own.title}
         done = launched.result()
     assert done.returncode == 0, done.stderr + controlled.logs()
