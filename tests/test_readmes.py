@@ -130,7 +130,11 @@ def test_what_installs_or_asks_a_scheduler_says_what_it_needs(readme: Path) -> N
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Return what a user has after the first command: a clone, and a campaign in scratch/."""
+    """Return what a user has after the first command: a clone, and a campaign in scratch/.
+
+    Beside it lies a script of theirs, which README imports.
+    """
+    (tmp_path / "train.py").write_text('print("accuracy:", 0.5)\n')
     for name in ("recipes", "slurm/sites", "containers", "scratch"):
         kept = shutil.ignore_patterns("__pycache__", "*-2*")  # campaigns of this checkout
         shutil.copytree(ROOT / name, tmp_path / name, ignore=kept)
