@@ -67,6 +67,25 @@ def test_every_command_is_asked_of_the_profile_s_cluster(
             assert line[1] == "--clusters=teach", line
 
 
+def test_hidden_partitions_and_their_jobs_are_asked_for(
+    commands: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("squeue", "scontrol", "sinfo"):
+        (commands / name).write_text("#!/bin/sh\nenv | grep ^${0##*/}_ -i | sort\n")
+        (commands / name).chmod(0o755)
+        monkeypatch.setenv(f"{name.upper()}_PARTITION", "another")
+        assert Slurm().run(name, "x") == f"{name.upper()}_ALL=1\n"
+
+
+def test_what_another_cluster_of_a_federation_runs_is_no_end(commands: Path) -> None:
+    rows = [("7", "REVOKED", ""), ("7", "RUNNING", "n1")]
+    lines = ["\x1f".join((a, "0", b, "None", c, "name", "comment", a, "p")) for a, b, c in rows]
+    (commands / "squeue.answer").write_text("".join(f"{line}\n" for line in lines))
+    table = queue_table(Slurm())
+    assert [(row.state, row.node) for row in table.rows] == [("RUNNING", "n1")]
+    assert table.unread == []
+
+
 @pytest.mark.parametrize(
     ("cluster", "shown"),
     [("", "scancel 7"), ("teach", "scancel --clusters=teach 7")],

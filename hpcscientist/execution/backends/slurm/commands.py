@@ -68,9 +68,13 @@ _PREFIX = re.compile(r"^(sbatch|squeue|sacct|scancel|scontrol|sacctmgr): (error:
 _UNCONFIGURED = re.compile(r"establish a configuration source|fetch_config", re.IGNORECASE)
 
 # Ask for plain text, unshortened array ranges and times in seconds since the epoch, without the
-# user's own output formats and defaults.
-_ENVIRONMENT = {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
-_USERS_OWN = ("SQUEUE_", "SACCT_", "SCONTROL_", "SCANCEL_")
+# user's own output formats and defaults. *_ALL: also partitions that the site hides, and their
+# jobs, which squeue otherwise lists to nobody, not even to their owner.
+_ENVIRONMENT = {
+    **{"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"},
+    **{"SQUEUE_ALL": "1", "SCONTROL_ALL": "1", "SINFO_ALL": "1"},
+}
+_USERS_OWN = ("SQUEUE_", "SACCT_", "SCONTROL_", "SCANCEL_", "SINFO_")
 
 # Each command line names the cluster: sacct reads no variable for it.
 _CLUSTERS = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")

@@ -18,6 +18,7 @@ from hpcscientist.records.trial import EndState
 _SEP = "\x1f"
 _SQUEUE = _SEP.join(("%F", "%K", "%T", "%r", "%N", "%j", "%k", "%A", "%P"))
 _TRIES = 3
+_REVOKED = "REVOKED"  # another cluster of a federation runs the job
 _SACCT = "JobID,State,ExitCode,NodeList,JobName,Comment,Start,End"
 
 
@@ -101,7 +102,8 @@ def queue_table(slurm: Slurm) -> QueueTable:
     text = slurm.run("squeue", "--me", "--noheader", "--states=all", f"--format={_SQUEUE}")
     lines = [(line, _queue_row(line)) for line in text.split("\n") if line]
     return QueueTable(
-        [row for _, row in lines if row is not None], [line for line, row in lines if row is None]
+        [row for _, row in lines if row is not None and row.state != _REVOKED],
+        [line for line, row in lines if row is None],
     )
 
 
