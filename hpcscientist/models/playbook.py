@@ -191,7 +191,8 @@ class PlaybookModel:
         if entry is None:
             over = number > max(idea for idea, *_ in self._entries)
             raise (PlaybookExhausted if over else ReplyError)(
-                f"{self._path} holds no reply for {request.subject}, stage {request.key}; "
+                # Without its folder, the private root: candidates can read where this is recorded.
+                f"{self._path.name} holds no reply for {request.subject}, stage {request.key}; "
                 "ask for fewer ideas, add the reply, or give another --model"
             )
         asked, answer = "".join(m.content for m in request.messages), entry.answer
