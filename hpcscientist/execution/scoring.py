@@ -177,7 +177,8 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
 
 def outcome_of(spec: TrialSpec, ended: CommandEnd, stdout: bytes, stderr: str) -> Outcome:
     """Return the outcome from how the scorer ended and what it printed."""
-    said = error_headline(stderr)
+    # Candidates can read the result, so it names labels by their key.
+    said = error_headline(stderr.replace(f"{vault.path_of('')}/", ""))
     if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:
         return idea_failed(_BAD, said or "the scorer refused the predictions")
     if ended.reason is not Reason.EXITED:

@@ -8,6 +8,7 @@ from trialkit import Bench
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import scoring
 from hpcscientist.execution.bounds.supervise import CommandEnd, Reason
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import IdeaFailed, MachineFailed, Outcome, Scored
@@ -80,6 +81,13 @@ def test_bad_predictions_come_with_the_scorers_words(bench: Bench) -> None:
     assert outcome == IdeaFailed.model_validate_json(
         '{"failure": "bad_predictions", "detail": "row 3: not a digit"}'
     )
+
+
+def test_what_a_scorer_says_of_labels_names_no_path_to_them(bench: Bench) -> None:
+    labels = vault.path_of("topic-1/test") / "labels.csv"
+    outcome = score(bench, f"raise ValueError('{labels}: row 2')")
+    assert isinstance(outcome, MachineFailed)
+    assert outcome.detail.endswith("ValueError: topic-1/test/labels.csv: row 2")
 
 
 @pytest.mark.parametrize("value", ["1e160", "-2e150"])
