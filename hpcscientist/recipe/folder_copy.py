@@ -65,15 +65,15 @@ _FILES, _HASHES = "files", "hashes.json"
 class FolderCopy:
     """The copy of `shown`, in `place`; the hash of its content begins with `known`.
 
-    Folders of more than `most` bytes are neither copied nor read. The copy may lack up to
-    `may_lack` files.
+    Folders of more than `most` bytes are neither copied nor read. The copy may lack the file
+    `may_lack`, and no other; "" for none.
     """
 
     shown: Path
     place: Path
     known: str
     most: int
-    may_lack: int = 0
+    may_lack: str = ""
 
     @property
     def files(self) -> Path:
@@ -103,7 +103,7 @@ class FolderCopy:
     def kept(self) -> dict[str, str]:
         """Return the copy's files with their hashes; {} if it is incomplete. Reads all of it."""
         known, found = self._hashes(), hash_files(self.files)
-        whole = found.items() <= known.items() and len(known) - len(found) <= self.may_lack
+        whole = found.items() <= known.items() and known.keys() - found.keys() <= {self.may_lack}
         return found if whole else {}
 
     def is_shown_whole(self) -> bool:
@@ -200,18 +200,15 @@ class LaunchedRecipe:
     @property
     def copy(self) -> FolderCopy:
         """The trusted copy, which may not exist."""
-        return FolderCopy(
-            self.shown, copy_of("recipes", self.recipe_hash), self.recipe_hash, LARGEST, may_lack=1
-        )
+        place = copy_of("recipes", self.recipe_hash)
+        return FolderCopy(self.shown, place, self.recipe_hash, LARGEST, _image(place / _FILES))
 
     def keep(self) -> None:
         """Copy the run directory's recipe, if it has the launch's hash and no copy yet.
 
         Raises OSError.
         """
-        spec = read_document(self.shown / RECIPE_FILE)
-        image = "" if isinstance(spec, list) else spec.image or ""
-        self.copy.keep(left_out=[PurePosixPath(image).as_posix()])
+        self.copy.keep(left_out=[_image(self.shown)])
 
     def load(self) -> Recipe:
         """Return the recipe. Raises RunDirectoryError if it differs from the launched one."""
@@ -222,6 +219,12 @@ class LaunchedRecipe:
         raise RunDirectoryError(
             f"{self.shown}: was changed since launch; restore it, or launch a new campaign"
         )
+
+
+def _image(recipe: Path) -> str:
+    """Return the name of a recipe's container image in its folder, "." for none."""
+    spec = read_document(recipe / RECIPE_FILE)
+    return PurePosixPath("" if isinstance(spec, list) else spec.image or "").as_posix()
 
 
 def data_copy(view: Path, data_hash: str) -> FolderCopy:

@@ -101,6 +101,22 @@ def test_without_a_copy_only_the_recipe_of_the_launch_counts(shown: Path) -> Non
         launched.load()
 
 
+@pytest.mark.parametrize("lost", ["score.py", "playbook.jsonl", "seed_ideas.json", "prepare.py"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_copy_that_lost_one_file_is_none(
+    launched: LaunchedRecipe, lost: str, is_link: bool
+) -> None:
+    before = launched.load()
+    (launched.copy.files / lost).unlink()
+    if is_link:
+        (launched.copy.files / lost).symlink_to(lost)
+    assert launched.copy.kept() == {}
+    after = launched.load()
+    assert (after.folder, after.seed_ideas) == (launched.shown, before.seed_ideas)
+    launched.keep()  # by the next campaign with this recipe
+    assert launched.load().folder == launched.copy.files
+
+
 def test_half_a_copy_is_none(launched: LaunchedRecipe) -> None:
     (launched.load().folder / "score.py").unlink()
     (launched.copy.files / "prepare.py").write_text("")
