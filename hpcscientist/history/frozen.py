@@ -27,7 +27,7 @@ from hpcscientist.files.text import one_line, printable
 from hpcscientist.files.trusted import FILE, TrustedCopies, TrustedCopy
 from hpcscientist.history import stale_launch
 from hpcscientist.models.embedding import KEYWORDS, KEYWORDS_FINGERPRINT
-from hpcscientist.recipe.data import is_intact
+from hpcscientist.recipe.data import are_labels_intact, is_intact
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import BackendKind, Site
@@ -90,6 +90,11 @@ class CampaignConfig(Record):
         view = Path(self.views[Split.VALIDATION])
         labels = vault.path_of(self.labels[Split.VALIDATION])
         return is_intact(view, labels, self.data_hash)
+
+    def has_intact_labels(self) -> bool:
+        """Return whether the labels are unchanged since launch. Reads all of them."""
+        labels = {split: vault.path_of(key) for split, key in self.labels.items()}
+        return are_labels_intact(labels, self.data_hash)
 
     def has_intact_image(self) -> bool:
         """Return whether an unpacked image is unchanged since launch. Reads all of it.

@@ -119,6 +119,11 @@ def wire(session: Session, plane: DriverSidecar | None = None) -> Wired:
                 f"{vault.path_of(key)}: the labels of this campaign are gone; restore them, or "
                 "set paths.private to where they lie"
             )
+    if not config.has_intact_labels():
+        raise RunDirectoryError(
+            f"{vault.path_of('')}: the labels of this campaign changed since launch; restore "
+            f"{' and '.join(config.labels.values())} there, or launch a new campaign"
+        )
     if not config.has_intact_image():
         raise RunDirectoryError(
             f"{config.image}: was changed since launch; restore the image, or launch a new campaign"

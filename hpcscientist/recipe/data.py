@@ -18,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from hpcscientist.records.trial import Split
 from hpcscientist.system.inherited import tied_to_parent
 
 _MANIFEST = "manifest.json"  # written last, below the private root: then the data are complete
+_HASH_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,18 @@ def is_intact(view: Path, labels: Path, data_hash: str) -> bool:
         return False
 
 
+def are_labels_intact(labels: Mapping[Split, Path], data_hash: str) -> bool:
+    """Return whether labels are those of prepared data with this hash. Reads all of them."""
+    known = dict(zip(Split, data_hash.split("-")[1:], strict=False))
+    try:
+        return all(
+            hash_tree(folder)[:_HASH_DIGITS] == known.get(split, "")
+            for split, folder in labels.items()
+        )
+    except OSError:
+        return False
+
+
 def _recorded_hash(public: Path, private: Path) -> str | None:
     """Return the hash of complete data; None if there are none. Raises ConfigError if changed."""
     try:
@@ -129,7 +143,7 @@ def _recorded_hash(public: Path, private: Path) -> str | None:
 
 def _hash(public: Path, private: Path) -> str:
     parts = [hash_tree(public), *(hash_tree(private / split.value) for split in Split)]
-    return "-".join(part[:16] for part in parts)
+    return "-".join(part[:_HASH_DIGITS] for part in parts)
 
 
 def _build(recipe: Recipe, public: Path, private: Path, given: Path | None) -> str:
