@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import sys
 import zlib
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from hpcscientist.campaign import stages
 from hpcscientist.campaign.agents import Session, model_agents
 from hpcscientist.campaign.proposals import campaign_library
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import EndpointError, RunDirectoryError
+from hpcscientist.errors import EndpointError, LibraryError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.frozen import CampaignConfig
@@ -456,6 +457,18 @@ def test_a_library_that_was_changed_since_launch_is_told(
     assert campaign_library.reopen(other, paths, notes.append) is not None
     (note,) = notes
     assert note.startswith(f"{other.library}: ")
+
+
+def test_a_library_moves_with_its_run_directory_and_a_lost_one_is_named(
+    whole: tuple[Grounded, Jittery], tmp_path: Path
+) -> None:
+    first, paths = whole[0], RunPaths(tmp_path / "moved")
+    gone = str(tmp_path / "run" / "library")
+    config = frozen.read(first.paths).model_copy(update={"library": gone})
+    with pytest.raises(LibraryError, match=f"library build .*/library --out {paths.library}`"):
+        campaign_library.reopen(config, paths, lambda text: None)
+    shutil.copytree(first.library, paths.library)
+    assert campaign_library.reopen(config, paths, lambda text: None) is not None
 
 
 def test_a_damaged_survey_is_named(

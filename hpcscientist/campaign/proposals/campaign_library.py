@@ -81,9 +81,16 @@ def reopen(
 
     `note` gets messages for people; `embedder` is one that is already open. Raises LibraryError.
     """
-    offline = open_library(Path(config.library), embedder) if config.library else None
+    own = paths.library  # built at launch; the run directory may have been moved since
+    folder = own if own.is_dir() else Path(config.library)
+    if config.library and not config.settings.literature.library and not folder.is_dir():
+        raise LibraryError(
+            f"{own}: the library of this campaign is gone; make it anew with `hpcsci library build "
+            f"{Path(config.recipe_origin) / REFERENCES} --out {own}`"
+        )
+    offline = open_library(folder, embedder) if config.library else None
     if offline is not None and offline.fingerprint != config.library_hash:
-        note(f"{config.library}: was changed since launch; what was found in it before stands")
+        note(f"{folder}: was changed since launch; what was found in it before stands")
     services = config.settings.literature.online
     if not services:
         return offline
