@@ -196,7 +196,7 @@ def read(paths: RunPaths) -> CampaignConfig:
     try:
         data = handed.parse(content_of(paths).decode())
         _upcast(data)
-        return CampaignConfig.model_validate(data, strict=False)
+        return _in_place(CampaignConfig.model_validate(data, strict=False), paths)
     except (FileNotFoundError, NotADirectoryError) as error:
         stale_launch.check(paths)
         raise NoRunDirectory(paths.root, path.name) from error
@@ -214,6 +214,19 @@ def read(paths: RunPaths) -> CampaignConfig:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise RunDirectoryError(f"{path}: cannot be read: {reason}; restore it") from error
+
+
+def _in_place(config: CampaignConfig, paths: RunPaths) -> CampaignConfig:
+    """Return a configuration with the playbooks of a run directory that was moved since launch."""
+
+    def found(spec: str) -> str:
+        kind, _, file = spec.partition(":")
+        own = paths.root / Path(file).name
+        is_moved = kind == "playbook" and file and not Path(file).exists() and own.is_file()
+        return f"playbook:{own}" if is_moved else spec
+
+    roles = {role: found(spec) for role, spec in config.role_specs.items()}
+    return config.model_copy(update={"model_spec": found(config.model_spec), "role_specs": roles})
 
 
 def _release(data: Mapping[str, Any]) -> str:

@@ -60,6 +60,19 @@ def test_what_is_written_is_read_and_nobody_else_reads_it(paths: RunPaths) -> No
     assert stat.S_IMODE(paths.campaign.stat().st_mode) == 0o600
 
 
+def test_the_playbooks_of_a_launch_move_with_its_run_directory(paths: RunPaths) -> None:
+    own, given = paths.root / "playbook-review.jsonl", paths.root / "given.jsonl"
+    for file in (own, given):
+        file.write_text("{}")
+    gone = "playbook:/gone/run"
+    specs = {"review": f"{gone}/{own.name}", "code": f"{gone}/playbook-code.jsonl"}
+    launched = {"model_spec": f"playbook:{given}", "role_specs": specs}
+    frozen.write(paths, CONFIG.model_copy(update=launched))
+    found = frozen.read(paths)
+    assert found.model_spec == f"playbook:{given}"
+    assert found.role_specs == {"review": f"playbook:{own}", "code": specs["code"]}
+
+
 def test_a_launch_of_an_older_version_ends_by_the_rules_it_began_with(paths: RunPaths) -> None:
     frozen.write(paths, CONFIG)
     text = paths.campaign.read_text()
