@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,6 +97,12 @@ def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLi
     LibraryError, which names the fix, if there is no library, or if it or its index is damaged.
     """
     paths = IndexPaths(LibraryPaths(folder).index)
+    for path in folder.rglob("*"):  # to open a pipe would wait for ever, a device has no end
+        if os.path.lexists(path) and not (path.is_file() or path.is_dir()):
+            raise LibraryError(
+                f"{path}: is no regular file; remove it, then the same `hpcsci library build … "
+                f"--out {folder}` makes it anew"
+            )
     for _ in range(_ATTEMPTS):
         store = open_store(folder)
         catalogue = catalogues.read(paths)

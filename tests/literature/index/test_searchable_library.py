@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,6 +41,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def library(folder: Path) -> SearchableLibrary:
     return open_library(folder)
+
+
+@pytest.mark.parametrize("pattern", ["keyword-1/papers/*.term", "*/papers.npy", "index.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "itself"])
+def test_what_is_no_regular_file_is_named_and_not_opened(
+    pattern: str, kind: str, folder: Path, tmp_path: Path
+) -> None:
+    library = Path(shutil.copytree(folder, tmp_path / "library"))
+    odd = next((library / "index").glob(pattern))
+    odd.unlink()
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to("/dev/zero" if kind == "device" else odd.name)
+    with pytest.raises(LibraryError, match=f"^{odd}: .*library build .* {library}`"):
+        open_library(library)
 
 
 def test_it_is_a_library(library: SearchableLibrary) -> None:
