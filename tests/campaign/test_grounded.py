@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import zlib
@@ -469,6 +470,12 @@ def test_a_library_moves_with_its_run_directory_and_a_lost_one_is_named(
         campaign_library.reopen(config, paths, lambda text: None)
     shutil.copytree(first.library, paths.library)
     assert campaign_library.reopen(config, paths, lambda text: None) is not None
+    # A folder of the user's own is looked for nowhere else.
+    literature = config.settings.literature.model_copy(update={"library": gone})
+    settings = config.settings.model_copy(update={"literature": literature})
+    with pytest.raises(LibraryError, match=re.escape(f"{gone}: ")):
+        given = config.model_copy(update={"settings": settings})
+        campaign_library.reopen(given, paths, lambda text: None)
 
 
 def test_a_damaged_survey_is_named(

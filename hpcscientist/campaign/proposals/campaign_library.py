@@ -81,13 +81,15 @@ def reopen(
 
     `note` gets messages for people; `embedder` is one that is already open. Raises LibraryError.
     """
-    own = paths.library  # built at launch; the run directory may have been moved since
-    folder = own if own.is_dir() else Path(config.library)
-    if config.library and not config.settings.literature.library and not folder.is_dir():
-        raise LibraryError(
-            f"{own}: the library of this campaign is gone; make it anew with `hpcsci library build "
-            f"{Path(config.recipe_origin) / REFERENCES} --out {own}`"
-        )
+    folder = Path(config.library)
+    if config.library and not config.settings.literature.library:
+        # Built at launch in the run directory, which may have been moved since.
+        folder = paths.library if paths.library.is_dir() else folder
+        if not folder.is_dir():
+            raise LibraryError(
+                f"{paths.library}: the library of this campaign is gone; make it anew with `hpcsci "
+                f"library build {Path(config.recipe_origin) / REFERENCES} --out {paths.library}`"
+            )
     offline = open_library(folder, embedder) if config.library else None
     if offline is not None and offline.fingerprint != config.library_hash:
         note(f"{folder}: was changed since launch; what was found in it before stands")
