@@ -58,6 +58,10 @@ class TrialState:
         """Return whether this run has ended."""
         return self._report is not None
 
+    def ended_in(self, run: int) -> bool:
+        """Return whether this is the run of this number, and it has ended."""
+        return self.has_ended and self.run == run
+
     def end(self, report: TrialReport, generation: int, at: float = 0.0) -> None:
         """Store the run's report; `generation` is the current driver's, `at` its clock's time."""
         self._report = report.model_dump_json().encode()

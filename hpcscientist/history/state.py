@@ -183,7 +183,8 @@ class CampaignState:
         """Apply one event.
 
         Raises RunDirectoryError when it refers to an idea or a trial that no earlier event
-        introduced: then lines of the journal are missing or out of order.
+        introduced: then lines of the journal are missing or out of order. So it does where a
+        trial's run ends twice, or as another idea's: then a line was changed.
         """
         try:
             self._apply(event)
@@ -365,6 +366,12 @@ class CampaignState:
                 self.losses.started(event.trial_id)
             case TrialEnded():
                 trial = self.trials[event.report.trial_id]
+                if trial.idea_id != event.idea_id or trial.ended_in(event.report.run):
+                    # The end of another trial is lost then: its idea would have a seed less.
+                    raise RunDirectoryError(
+                        f"journal.jsonl: {event.key} does not follow from what is before it; a "
+                        "line was changed: restore the file from a backup"
+                    )
                 trial.end(event.report, self.generation, event.at)
                 self._touch(event.idea_id)
                 self.losses.ended(event.idea_id, event.report)

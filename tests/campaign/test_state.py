@@ -123,6 +123,29 @@ def test_journal_with_a_hole_is_refused_in_one_line() -> None:
         fold([STARTED])
 
 
+@pytest.mark.parametrize(
+    ("trial", "idea"), [("t", "idea-0001"), ("u", "idea-0002")], ids=["again", "of another"]
+)
+def test_an_end_that_cannot_be_is_refused(trial: str, idea: str) -> None:
+    """A changed id leaves another trial without an end: its idea would have a seed less."""
+    other = trial_queued("u", "idea-0001", Stage.PILOT)
+    ends = [
+        TrialEnded(
+            idea_id=idea_id,
+            report=TrialReport(
+                trial_id=trial_id,
+                run=1,
+                outcome=scored(0.5),
+                usage=Usage(started_at=1.0, ended_at=2.0),
+            ),
+        )
+        for trial_id, idea_id in (("t", "idea-0001"), (trial, idea))
+    ]
+    assert fold([PROPOSED, QUEUED, other, ends[0]]).count_trials("scored") == 1
+    with pytest.raises(RunDirectoryError, match=ends[1].key):
+        fold([PROPOSED, QUEUED, other, *ends])
+
+
 async def test_a_journalled_score_beyond_any_metric_was_not_measured(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=2)
 
