@@ -126,7 +126,27 @@ def blocks() -> Iterator[Row]:
     yield "start-line", "Roo Code", PY, None, roo, FASTER
     void = RATE.replace("SEARCH", "ORIGINAL").replace("REPLACE", "UPDATED")
     yield "original-updated", "Void", PY, None, void, FASTER
+    yield from beside()
     yield from merges()
+
+
+def beside() -> Iterator[Row]:
+    """Blocks with lines beside them that would be a file of their own."""
+    cline = RATE.replace("<<<<<<< SEARCH", "------- SEARCH").replace(">>>>>>>", "+++++++")
+    tool = f"<replace_in_file>\n<path>experiment.py</path>\n<diff>\n{cline}\n</diff>\n"
+    yield "replace-in-file", "Cline", PY, None, f"{tool}</replace_in_file>", FASTER
+    roo = RATE.replace("SEARCH\n", "SEARCH\n:start_line:4\n-------\n")
+    tool = f"<apply_diff>\n<path>experiment.py</path>\n<diff>\n{roo}\n</diff>\n</apply_diff>"
+    yield "apply-diff", "Roo Code", PY, None, tool, FASTER
+    yield "comment-above", "Qwen2.5-Coder", PY, None, f"# A higher rate.\n{RATE}\n", FASTER
+    was = f"```python\nRATE = 0.1\n```\n{RATE}\n"
+    yield "old-line-above", "Llama 3", PY, None, was, FASTER
+    stale = RATE.replace("RATE = 0.1", "RATE = 0.5")
+    yield "comment-above-stale", "Qwen2.5-Coder", PY, None, f"# A higher rate.\n{stale}", REFUSED
+    yaml = AIDER.format(old="lr: 0.1", new="lr: 0.2")
+    shown = f"steps: 10\n{yaml}"
+    wanted = SETTINGS.replace("0.1", "0.2")
+    yield "line-above-data", "Llama 3", "settings.yaml", None, shown, wanted
 
 
 def merges() -> Iterator[Row]:

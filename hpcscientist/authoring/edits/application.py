@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -96,6 +96,7 @@ def _likeness(a: str, b: str) -> float:
 
 NO_TEXT = "the new text holds characters that cannot be written as UTF-8"
 CONFLICT, CALL = "conflict markers", "a call of a tool"
+_HALF = 0.5
 
 
 def apply(
@@ -217,16 +218,26 @@ def _read(old: str | None, edit: Edit) -> Changed | Refusal:
 
 
 def _resolved(marked: markup.Blocks, old: str | None, file: str) -> Changed | None:
-    """Return a whole file that holds blocks; None if nothing but the blocks belongs to the file."""
+    """Return a whole file that holds blocks; None if nothing but the blocks belongs to the file.
+
+    Tags, comments or code may stand beside a block. They are the file only if they hold most of the
+    old one: else its other lines would be lost silently.
+    """
     other, python = marked.other(file), is_python(file)
-    known = {line.strip() for line in (old or "").split("\n")}
-    if not other or not (python or known.issuperset(other)):
+    known = {line.strip() for line in (old or "").split("\n")} - {""}
+    left = known.difference(line.strip() for block in marked.blocks for line in block.search)
+    if not other or not (python or known.issuperset(other)) or _kept(left, other) <= _HALF:
         return None
     text = marked.resolved(old or "")
     new = matching.whole_file(old, text, file, python) if text is not None else None
     if not isinstance(new, Changed) or (python and fault(new.text) is not None):
         return None  # talk around the blocks
     return replace(new, beside=(*new.beside, CONFLICT))
+
+
+def _kept(lines: Collection[str], new: Collection[str]) -> float:
+    """Return the share of some lines (0 to 1) that are among the new ones."""
+    return len(set(lines).intersection(new)) / len(lines) if lines else 1.0
 
 
 def _in_turn(
