@@ -225,6 +225,13 @@ def wrapped() -> Iterator[Row]:
         "```yaml\nlr: 0.2\n```",
         (SETTINGS.replace("0.1", "0.2")),
     )
+    closed = f"```python\n{FASTER.rstrip()}```"
+    yield "fence-closed-in-a-line", "small models", PY, None, closed, FASTER
+    part = "```python\nRATE = 0.2```"
+    yield "part-closed-in-a-line", "small models", PY, "RATE = 0.1", part, FASTER
+    run = f"```python\n{FASTER}```\n\nThen run:\n\n```sh\npython experiment.py\n```\n"
+    yield "fence-and-how-to-run", "GPT-4", PY, None, run, FASTER
+    yield from commands()
     yield "markdown-keeps-fences", "any", "notes.md", None, NOTES, NOTES
     yield (
         "path-fence-part",
@@ -235,6 +242,20 @@ def wrapped() -> Iterator[Row]:
         FASTER,
     )
     yield "tags-of-parts", "Claude", PY, "<old>RATE = 0.1</old>", "<new>RATE = 0.2</new>", FASTER
+
+
+def commands() -> Iterator[Row]:
+    """Files within the command that writes them."""
+    cat = f"cat > experiment.py <<'EOF'\n{FASTER}EOF\n"
+    yield "heredoc", "gpt-oss", PY, None, cat, FASTER
+    yield "fenced-heredoc", "Claude", PY, None, f"```bash\n{cat}```\n", FASTER
+    other = f'cat <<"END" > /code/experiment.py\n{FASTER}END'
+    yield "heredoc-first", "Qwen3-Coder", PY, None, other, FASTER
+    tee = f"tee settings.yaml << EOF\n{SETTINGS}EOF\n"
+    yield "tee", "gpt-oss", "settings.yaml", None, tee, SETTINGS
+    yield "cell", "a notebook", PY, None, f"%%writefile experiment.py\n{FASTER}", FASTER
+    script = "cat > a.yaml <<EOF\nlr: 0.1\nEOF\n"
+    yield "script-that-writes", "any", "run.txt", None, script, script
 
 
 def off_by_a_level() -> Iterator[Row]:

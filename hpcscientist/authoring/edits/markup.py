@@ -19,6 +19,12 @@ from hpcscientist.records.authoring import Edit
 
 _FENCE = re.compile(r"\s*(?:```+|~~~+)[^`]*")
 _TAG = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")
+# A file as a shell's heredoc or a notebook's cell writes it.
+_WRITTEN = re.compile(
+    r"\s*(?P<command>(?:\$ )?(?:cat|tee)\b[^\n]*<<-?[ \t]*(?P<q>['\"]?)(?P<end>\w+)(?P=q)[^\n]*"
+    r"|%%(?:writefile|file)\b[^\n]*)\n(?P<inside>.*?)(?(end)(?<=\n)(?P=end)\s*)",
+    re.DOTALL,
+)
 _ABOUT = re.compile(r"\s*<(path|file|filename|file_path|name|language)>[^<>\n]*</\1>[ \t]*\n?")
 _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{2,4}|#x[0-9a-f]{2,4});", re.IGNORECASE)
@@ -33,6 +39,7 @@ _DIFF_HEAD = re.compile(r"(?:@@ .*|--- \S.*|\+\+\+ \S.*|diff --git .*|index [0-9
 
 FENCES, NUMBERS, MARKERS, TAGS = "fences", "line numbers", "diff markers", "tags"
 ESCAPES, QUOTES, ENTITIES = "JSON escapes", "escaped quotes", "HTML escapes"
+COMMAND = "a shell's command"
 BREAKS, GLYPHS, DOCSTRINGS = "line breaks in strings", "typography", "docstrings left open"
 _KINDS = (
     *((FENCES,), (NUMBERS,), (MARKERS,), (FENCES, NUMBERS), (FENCES, MARKERS)),
@@ -105,6 +112,26 @@ def fenced_block(text: str) -> str | None:
     if len(fences) < 2:
         return None
     return "\n".join([*lines[fences[0] + 1 : fences[-1]], ""])
+
+
+def fenced_parts(text: str) -> list[str]:
+    """Return the texts between the first fence and the second, the third and the fourth, …"""
+    lines = text.split("\n")
+    fences = [number for number, line in enumerate(lines) if is_fence(line)]
+    pairs = zip(fences[::2], fences[1::2], strict=False)
+    return ["\n".join([*lines[begin + 1 : end], ""]) for begin, end in pairs]
+
+
+def without_command(text: str, file: str) -> str:
+    """Return a file's text without the command that writes it, such as `cat > a.py <<'EOF'`.
+
+    `cat > a.py` compiles as Python, so it would stay in the file.
+    """
+    for plain in (text, without(text, FENCES, True)):
+        found = _WRITTEN.fullmatch(plain)
+        if found and PurePosixPath(file).name in re.findall(r"[\w.-]+", found["command"]):
+            return found["inside"]
+    return text
 
 
 def has_entities(text: str) -> bool:
@@ -203,12 +230,15 @@ def is_diff(text: str) -> bool:
 
 
 def _unfenced(lines: list[str]) -> list[str] | None:
-    """Return the lines within fences; one of the two fences may be missing."""
+    """Return the lines within fences; one may be missing, or the last at the end of a line."""
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if not filled:
         return None
     first, last = filled[0], filled[-1]
     opened, closed = (bool(_FENCE.fullmatch(lines[n])) for n in (first, last))
+    if opened and first < last and lines[last].rstrip().endswith("```"):
+        ending = lines[last].rstrip().removesuffix("```")
+        lines, closed = [*lines[:last], ending, *lines[last + 1 :]], not ending.strip(" `")
     if not (opened or closed) or first == last:
         return None
     return [*lines[first + opened : last + 1 - closed], *lines[last + 1 :]]

@@ -14,17 +14,20 @@ from math import prod
 
 from hpcscientist.authoring.edits.lexing import fault, indent_of, width
 from hpcscientist.authoring.edits.markup import (
+    COMMAND,
     ESCAPES,
     FENCES,
     TAGS,
     cleaned,
     fenced_block,
+    fenced_parts,
     is_diff,
     is_fence,
     is_fenced,
     is_patch,
     is_path,
     without,
+    without_command,
 )
 from hpcscientist.authoring.edits.outcome import Changed, Matched, Refusal
 
@@ -288,7 +291,9 @@ def whole_file(old: str | None, new: str, file: str, python: bool) -> Changed | 
     text = new
     beside: tuple[str, ...] = ()
     if not file.endswith(_PROSE):
-        text, beside = _bare(new, file, python)
+        bare = without_command(new, file)
+        text, beside = _bare(bare, file, python)
+        beside = beside if bare == new else (*beside, COMMAND)
     diff = is_diff(text) and fault(text) is not None if python else is_patch(text)
     if diff and not file.endswith((".diff", ".patch")):
         return Refusal("the new text is a diff; write the whole file, or search and replace")
@@ -425,13 +430,25 @@ def _bare(new: str, file: str, python: bool) -> tuple[str, tuple[str, ...]]:
     plain = plain if plain == new else plain.rstrip("\n") + "\n"
     if fault(plain) is None:
         return plain, (FENCES,)
-    block = fenced_block(new)
-    if block is not None and fault(block) is None:
+    block = _fenced(new)
+    if block is not None:
         return block, (FENCES,)
     for _, other, kinds in cleaned("", new):
         if fault(other) is None and not is_diff(new):
             return other.rstrip("\n") + "\n", kinds
     return plain, (FENCES,) if plain != new else ()
+
+
+def _fenced(new: str) -> str | None:
+    """Return the text within fences that compiles; None if there is none, or several.
+
+    Fences after it show how to run it, or what it prints.
+    """
+    block = fenced_block(new)
+    if block is not None and fault(block) is None:
+        return block
+    parts = [part for part in fenced_parts(new) if fault(part) is None]
+    return parts[0] if len(parts) == 1 else None
 
 
 def _told(new: str) -> tuple[str, tuple[str, ...]]:
