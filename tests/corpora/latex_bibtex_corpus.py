@@ -738,6 +738,33 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "arguments-that-are-no-text",
+        {
+            "main.tex": _main(
+                "\\section{One}\\addcontentsline{toc}{section}{No}\\markboth{no}{no}"
+                "\\setlength{\\parindent}{0pt}\\textcolor{red}{a} {\\color[rgb]{1,0,0}b}"
+                " \\href{http://x.y/no}{c}\\fontsize{9}{10}\\selectfont"
+                "\\section{\\textcolor[gray]{0.5}{Two}}\\resizebox{\\linewidth}{!}{d}"
+            )
+        },
+        [("One", "a b c"), ("Two", "d")],
+        0,
+    ),
+    (
+        "environments-with-arguments",
+        {
+            "main.tex": _main(
+                "\\section{One}\\begin{multicols}{2}a\\end{multicols}"
+                "\\begin{minipage}[t]{0.5\\linewidth}{\\bf b}\\end{minipage}"
+                "\\begin{adjustwidth}{1cm}{2cm}c\\end{adjustwidth}"
+                "\\begin{longtable}{ll}no&no\\end{longtable}"
+                "\\begin{tabularx}{\\linewidth}{lX}no\\end{tabularx}"
+            )
+        },
+        [("One", "a\n\nb\n\nc")],
+        0,
+    ),
+    (
         "input-that-is-not-there",
         {"main.tex": _main("\\section{One}a\\input{no}\\input{\\unknown/no}\\input{../no}")},
         FIRST,

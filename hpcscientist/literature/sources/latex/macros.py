@@ -25,7 +25,30 @@ _MEANT = re.compile(
     r"|caption|begin|end|item|label|ref|cite[pt]?|bibliography|bibitem|input|include|import"
     r"|footnote|thanks|documentclass|usepackage"
 )
-_BUILT_IN = {"texorpdfstring": ("#1", 2)}
+# Commands of packages whose arguments are not all text: the body, how many there are, and the first
+# one's default if it is optional.
+_BUILT_IN: Mapping[str, tuple[str, int, str | None]] = {
+    "texorpdfstring": ("#1", 2, None),
+    "color": ("", 2, ""),
+    "textcolor": ("#3", 3, ""),
+    "colorbox": ("#3", 3, ""),
+    "fcolorbox": ("#4", 4, ""),
+    "href": ("#3", 3, ""),
+    "hyperref": ("#2", 2, ""),
+    "resizebox": ("#3", 3, None),
+    "scalebox": ("#2", 2, None),
+    "raisebox": ("#2", 2, None),
+    "parbox": ("#3", 3, ""),
+    "fontsize": ("", 2, None),
+    "setlength": ("", 2, None),
+    "addtolength": ("", 2, None),
+    "setcounter": ("", 2, None),
+    "addtocounter": ("", 2, None),
+    "addcontentsline": ("", 3, None),
+    "markboth": ("", 2, None),
+    "markright": ("", 1, None),
+    "rule": ("", 3, ""),
+}
 _HEADING = re.compile(r"\s*\\@startsection\s*\{(\w+)\}")
 _COUNT = re.compile(r"\s*\[(\d)\]")
 _NAME = re.compile(r"\\([a-zA-Z@]+)")

@@ -37,7 +37,11 @@ _DROPPED = re.compile(
     r"|bibliography(?:style)?|pagestyle|thispagestyle|setlength|setcounter|acks|IfFileExists)\*?(?:\[[^\[\]]*\])?\s*\{[^{}]*\}"
     r"|\\nonumber|\\notag|\\maketitle|\\appendix|\\qedhere"
 )
-_BEGIN_END = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\[\]]*\])?")
+_BEGIN_END = re.compile(
+    r"\\begin\s*\{(?:minipage|multicols\*?|spacing|adjustwidth\*?(?=\}\{[^{}]*\}(?P<two>\{)))\}"
+    r"(?:\[[^\[\]]*\]){0,3}\{[^{}]*\}(?(two)\{[^{}]*\})"
+    r"|\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\[\]]*\])?"
+)
 _ALIGNMENT = re.compile(r"^\{[^{}]*\}")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\(\[])")
 _SILENT = ("verbatim", "lstlisting", "minted", "comment", "filecontents", "thebibliography")
@@ -49,6 +53,9 @@ _FLOATS = (
     "algorithm",
     "tikzpicture",
     "tabular",
+    "tabularx",
+    "longtable",
+    "pgfpicture",
     "algorithmic",
 )
 
