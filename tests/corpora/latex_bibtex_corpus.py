@@ -729,6 +729,18 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "percent-signs-that-begin-no-comment",
+        {
+            "main.tex": _main(
+                "\\section{One}a\\footnote{\\url{http://x.y/a%20b}} b"
+                "\\href{http://x.y/%7Ec}{ c}\\verb+%d+ d 5\\% e\\\\% no\n"
+                "% \\url{no}\n"
+            )
+        },
+        [("One", "a http://x.y/a%20b b c +%d+ d 5% e")],
+        0,
+    ),
+    (
         "byte-order-marks-and-crlf",
         {
             "main.tex": "\ufeff" + _main("\\section{One}\r\na\r\n\\input{two}\r\n"),

@@ -30,7 +30,12 @@ _MEMBERS = 20_000
 _MISSING = 100
 _DEEPEST = 20
 _KEPT = (".tex", ".ltx", ".latex", ".bbl", ".bib", ".txt", "")
-_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*(?:\n[ \t]*)?")
+_COMMENT = re.compile(
+    r"(?P<address>\\(?:url|nolinkurl|path|href)\s*\{[^{}\n]*\})"  # these hold percent signs
+    r"|(?P<verb>\\(?:verb\*?|lstinline|mintinline\{\w+\})(?![a-zA-Z])(?:\[[^\]\n]*\])?"
+    r"(?:(?P<mark>[^\sa-zA-Z*{%])[^\n]*?(?P=mark)|\{[^{}\n]*\}))"
+    r"|(?<!\\)(?P<escapes>(?:\\\\)*)%[^\n]*(?:\n[ \t]*)?"
+)
 _NAME = r"\{((?:[^{}\n]|\{[^{}\n]*\})*)\}"
 _INPUT = re.compile(
     rf"\\(?:(?:input|include|subfile|subfileinclude)(?![a-zA-Z@])\s*(?:{_NAME}"
@@ -169,8 +174,15 @@ class _Forwards(io.RawIOBase):
 
 
 def without_comments(source: str) -> str:
-    """Return LaTeX without its comments; an escaped percent sign begins no comment."""
-    return _COMMENT.sub(r"\1", source.replace("\r\n", "\n").replace("\r", "\n"))
+    """Return LaTeX without its comments.
+
+    A percent sign that is escaped, in an address or in verbatim text begins no comment.
+    """
+    return _COMMENT.sub(_kept, source.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _kept(found: re.Match[str]) -> str:
+    return found["escapes"] if found["escapes"] is not None else found.group()
 
 
 def flattened(files: Files, main: str) -> tuple[str, list[str]]:
