@@ -310,6 +310,18 @@ BIBTEX: list[tuple[str, str, list[Fields], int]] = [
         0,
     ),
     (
+        "tildes-that-are-printed",
+        "@misc{k, title={One~and \\textasciitilde{}1}, howpublished={\\url{http://x.y/~bee/a_b}}}",
+        [{"title": "One and ~1", "venue": "http://x.y/~bee/a_b"}],
+        0,
+    ),
+    (
+        "blanks-after-formulas-in-braces",
+        "@misc{k, title={\\textit{In} {CO$_2$} and H\\textsubscript{2}O of {\\it {$k$}}-means}}",
+        [{"title": "In CO$_2$ and H2O of $k$-means"}],
+        0,
+    ),
+    (
         "accents",
         "@article{k, title={Na{\\\"\\i}ve {B}ayes of \\v{S}}, author={Erd{\\H o}s, P\\'al and"
         " {\\L}ukasz K.}}",

@@ -27,7 +27,7 @@ _SYMBOLS = {
     "ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ",
     "OE": "Œ", "aa": "å", "AA": "Å", "i": "ı", "j": "ȷ", "S": "§", "dh": "ð", "DH": "Ð",
     "th": "þ", "TH": "Þ", "TeX": "TeX", "LaTeX": "LaTeX", "BibTeX": "BibTeX", "ldots": "…",
-    "dots": "…", "textendash": "–", "textemdash": "—", "textasciitilde": "~", "quad": " ",
+    "dots": "…", "textendash": "–", "textemdash": "—", "textasciitilde": "\ue002", "quad": " ",
     "textbackslash": "/", "textregistered": "®", "texttrademark": "™", "copyright": "©",
 }  # fmt: skip
 _SYMBOL = re.compile(
@@ -39,8 +39,10 @@ _STYLE = re.compile(
     r"|footnotesize|normalsize|large|Large|LARGE|huge|Huge|centering|noindent|protect)(?![a-zA-Z])\s*)"
 )
 _ESCAPED = re.compile(r"\\([&%$#_{}])")
-_OPEN, _CLOSE = "\ue000", "\ue001"  # stand for escaped braces while the others are removed
+# These stand for escaped braces and printed tildes while the others are removed.
+_OPEN, _CLOSE, _TILDE = "\ue000", "\ue001", "\ue002"
 _GUARDED = {"{": _OPEN, "}": _CLOSE}
+_ADDRESS = re.compile(r"\\(?:url|nolinkurl|path)\s*\{[^{}]*\}")
 _MACRO = re.compile(r"\\(?:[a-zA-Z@]+\*?[ \t]*(?:\[[^\[\]]{0,200}\])?|[^a-zA-Z])")
 _BRACES = re.compile(r"(?<!\\)[{}]")
 _MARKS = re.compile(r"[\\{}~]|--|``|''")
@@ -77,13 +79,14 @@ def _decoded(piece: str, quick: bool) -> str:
     if not _MARKS.search(piece):
         return piece
     if "\\" in piece:
+        piece = _ADDRESS.sub(lambda m: m.group().replace("~", _TILDE), piece)
         piece = _SYMBOL.sub(lambda m: _SYMBOLS[m.group(1)], _ACCENT.sub(_accented, piece))
         piece = _STYLE.sub("", piece)
         piece = _ESCAPED.sub(lambda m: _GUARDED.get(m.group(1), m.group(1)), piece)
     if "\\" in piece:
         piece = _MACRO.sub(" ", piece) if quick else _by_parser(piece)
     piece = _BRACES.sub("", piece).replace("~", " ").replace("\xa0", " ")
-    piece = piece.replace(_OPEN, "{").replace(_CLOSE, "}")
+    piece = piece.replace(_OPEN, "{").replace(_CLOSE, "}").replace(_TILDE, "~")
     piece = piece.replace("---", "—").replace("--", "–").replace("``", "“").replace("''", "”")
     return unicodedata.normalize("NFC", piece)
 
@@ -99,8 +102,9 @@ def _by_parser(piece: str) -> str:
         return _stripped(piece)
     from pylatexenc.latexwalker import LatexWalkerError  # noqa: PLC0415  not needed by most texts
 
-    lead = " " if piece[:1].isspace() else ""
-    trail = " " if piece[-1:].isspace() else ""
+    # A brace at an end may belong to one beyond a formula.
+    lead = " " if piece.lstrip("{}")[:1].isspace() else ""
+    trail = " " if piece.rstrip("{}")[-1:].isspace() else ""
     try:
         text = _decoder().latex_to_text(re.sub(r"(?<!\\)[%$]", r"\\\g<0>", piece))
     except (LatexWalkerError, RecursionError, ValueError, LookupError, TypeError, AttributeError):
