@@ -789,6 +789,28 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "citations",
+        {
+            "main.tex": _main(
+                "\\section{One}\\citet{a} \\parencite[see {\\em x}][1]{b,c} \\Textcite{d}"
+                " \\autocite{e} \\footcite{f} \\cites[1]{g}[2]{h} \\parencites{i}{j}"
+                " \\citeauthor*{k} \\supercite{l}{\\bf m}\\nocite{n}"
+            )
+        },
+        [("One", "[a] [b,c] [d] [e] [f] [g,h] [i,j] [k] [l]m")],
+        0,
+    ),
+    (
+        "formulas-of-ieee",
+        {
+            "main.tex": _main(
+                "\\section{One}a\\begin{IEEEeqnarray}{rCl}x&=&1\\label{e}\\end{IEEEeqnarray}b"
+            )
+        },
+        [("One", "a $$x&=&1$$ b")],
+        0,
+    ),
+    (
         "input-that-is-not-there",
         {"main.tex": _main("\\section{One}a\\input{no}\\input{\\unknown/no}\\input{../no}")},
         FIRST,

@@ -177,6 +177,14 @@ def test_bibliographies_as_they_are_printed(tmp_path: Path) -> None:
     )
 
 
+def test_references_are_what_biblatex_cites(tmp_path: Path) -> None:
+    found = r"\autocite{a} \parencite[see][]{b} \textcites{c}{d} \nocite{e}"
+    main = MAIN.replace(r"\citep[see][p. 3]{yuan2024,foo}", found)
+    books = "\n".join(f"@misc{{{key}, title={{T {key}}}}}" for key in "abcdef")
+    (paper,), _ = _read(_folder(tmp_path, {**FILES, "main.tex": main, "refs.bib": books}))
+    assert paper.references == ("T a", "T b", "T c", "T d", "T e")
+
+
 SECRET = "the content of a file outside"
 
 

@@ -28,12 +28,19 @@ _HEADING = re.compile(
 )
 _LIST_ITEM = re.compile(r"\\item(?![a-zA-Z])(?:\s*\[([^\[\]]*)\])?")
 _SHOWN = re.compile(
-    r"\\begin\s*\{(equation|align|gather|multline|eqnarray|displaymath|flalign|alignat|dmath)(\*?)\}"
+    r"\\begin\s*\{(equation|align|gather|multline|eqnarray|displaymath|flalign|alignat|dmath|IEEEeqnarray)(\*?)\}"
     r"|\$\$|(?<!\\)\\\["
 )
-_CITE = re.compile(r"\\[cC]ite[a-zA-Z]*\*?(?:\s*\[[^\[\]]*\]){0,2}\s*\{([^{}]*)\}")
+_KEYS = r"(?:\s*\[[^\[\]]*\]){0,2}\s*\{[^{}]*\}"
+# natbib's and BibLaTeX's; `\cites` and its like take several pairs of brackets and braces.
+_CITE = re.compile(
+    r"\\(?:[pP]aren|[tT]ext|[aA]uto|[fF]oot|[sS]mart|super|(?:foot)?full)?[cC]ite"
+    rf"(?:s\*?(?:{_KEYS})+|(?!s(?![a-zA-Z]))[a-zA-Z]*\*?{_KEYS})"
+)
+_NOCITE = re.compile(r"\\nocite\s*\{([^{}]*)\}")
+_NOTE, _KEY_GROUP = re.compile(r"\[[^\[\]]*\]"), re.compile(r"\{([^{}]*)\}")
 _DROPPED = re.compile(
-    r"\\(?:label|ref|eqref|autoref|[cC]ref|pageref|index|vspace|hspace|includegraphics|input"
+    r"\\(?:label|ref|eqref|autoref|[cC]ref|pageref|index|nocite|vspace|hspace|includegraphics|input"
     r"|bibliography(?:style)?|pagestyle|thispagestyle|setlength|setcounter|acks|IfFileExists)\*?(?:\[[^\[\]]*\])?\s*\{[^{}]*\}"
     r"|\\nonumber|\\notag|\\maketitle|\\appendix|\\qedhere"
 )
@@ -42,6 +49,7 @@ _BEGIN_END = re.compile(
     r"(?:\[[^\[\]]*\]){0,3}\{[^{}]*\}(?(two)\{[^{}]*\})"
     r"|\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\[\]]*\])?"
 )
+_COLUMNS = ("alignat", "IEEEeqnarray")  # their columns come before the formula
 _ALIGNMENT = re.compile(r"^\{[^{}]*\}")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\(\[])")
 _SILENT = ("verbatim", "lstlisting", "minted", "comment", "filecontents", "thebibliography")
@@ -148,9 +156,14 @@ def printable(source: str) -> str:
 
 def _cleaned(source: str) -> str:
     """Return LaTeX that has no displayed formulas as plain text; inline formulas stay."""
-    source = _DROPPED.sub("", _CITE.sub(lambda m: f"[{m.group(1)}]", source))
+    source = _DROPPED.sub("", _CITE.sub(lambda m: f"[{','.join(_groups(m.group()))}]", source))
     parts = latex_text.split_math(source)
     return "".join(p if i % 2 else _prose(p) for i, p in enumerate(parts))
+
+
+def _groups(citation: str) -> list[str]:
+    """Return what stands in the braces of a citation, outside its brackets."""
+    return _KEY_GROUP.findall(_NOTE.sub("", citation))
 
 
 def _prose(source: str) -> str:
@@ -189,7 +202,7 @@ def _shown(source: str) -> Iterator[tuple[str, str]]:
             hopeless.add(closing)
             continue
         inside = source[at:end]
-        formula = _formula(_ALIGNMENT.sub("", inside) if found[1] == "alignat" else inside)
+        formula = _formula(_ALIGNMENT.sub("", inside) if found[1] in _COLUMNS else inside)
         at = end + len(closing)
         if formula:
             yield source[done : found.start()], formula
@@ -214,6 +227,6 @@ def _first_sentence(source: str) -> str:
 
 def cited(source: str) -> list[str]:
     """Return the cited keys, in order, and "*" if all are cited."""
-    keys = [k.strip() for found in _CITE.finditer(source) for k in found.group(1).split(",")]
-    keys += ["*"] if re.search(r"\\nocite\s*\{\s*\*\s*\}", source) else []
+    groups = [group for found in _CITE.findall(source) for group in _groups(found)]
+    keys = [k.strip() for group in (*groups, *_NOCITE.findall(source)) for k in group.split(",")]
     return list(dict.fromkeys(k for k in keys if k))
