@@ -464,6 +464,20 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "own-sections-by-xparse",
+        {
+            "main.tex": _main(
+                "\\sect{One}a\\div*{Two}\\m{b}{}\\sub[no]{Three}\\x c",
+                r"\NewDocumentCommand{\sect}{m}{\section{#1}}\NewDocumentCommand\x{}{}"
+                r"\DeclareDocumentCommand\div{s O{} +m}"
+                r"{\IfBooleanTF{#1}{\section*{#3}}{\section{#3}}}"
+                r"\NewDocumentCommand{\m}{mm}{#1#2}\NewDocumentCommand{\sub}{om}{\section{#2}}",
+            )
+        },
+        SECTIONS,
+        0,
+    ),
+    (
         "titlesec",
         {"main.tex": _main("\\section{One}a", r"\titleformat{\section}{\bf}{\thesection}{1em}{}")},
         FIRST,

@@ -16,6 +16,7 @@ _DEFINITION = re.compile(
     r"\\(?:(?P<new>(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*\{?\s*\\(?P<n>[a-zA-Z@]+)\s*\}?"
     r"|(?P<def>[gex]?def)\s*\\(?P<d>[a-zA-Z@]+)(?P<p>(?:#\d)*)(?=\{)"
     r"|(?P<more>(?:g@)?addto@macro|g?appto)\s*\{?\s*\\(?P<a>[a-zA-Z@]+)\s*\}?"
+    r"|(?P<x>(?:New|Renew|Provide|Declare)(?:Expandable)?DocumentCommand)\s*\{?\s*\\(?P<c>[a-zA-Z@]+)\s*\}?"
     r"|let\s*\\(?P<l>[a-zA-Z@]+)\s*=?\s*(?P<t>\\[a-zA-Z@]+)"
     r"|DeclareMathOperator(?P<star>\*?)\s*\{?\s*\\(?P<o>[a-zA-Z@]+)\s*\}?)"
 )
@@ -48,9 +49,15 @@ _BUILT_IN: Mapping[str, tuple[str, int, str | None]] = {
     "markboth": ("", 2, None),
     "markright": ("", 1, None),
     "rule": ("", 3, ""),
+    "IfBooleanTF": ("#3", 3, None),
+    "IfBooleanT": ("", 2, None),
+    "IfBooleanF": ("#2", 2, None),
+    "IfNoValueTF": ("#2", 3, None),
+    "IfValueTF": ("#3", 3, None),
 }
 _HEADING = re.compile(r"\s*\\@startsection\s*\{(\w+)\}")
 _COUNT = re.compile(r"\s*\[(\d)\]")
+_OPTIONAL = re.compile(r"o|O\{([^{}]*)\}")
 _NAME = re.compile(r"\\([a-zA-Z@]+)")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BRACKET = re.compile(r"\\.|[{}\]]", re.DOTALL)
@@ -59,11 +66,15 @@ _SLOT = re.compile(r"#([1-9])")
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro; `default` is the value of its first argument if that one is optional."""
+    """A macro; `default` is the value of its first argument if that one is optional.
+
+    `starred`: a star may follow the name; it counts as an argument before the others.
+    """
 
     body: str
     arguments: int = 0
     default: str | None = None
+    starred: bool = False
 
 
 def group(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str, int] | None:
@@ -145,6 +156,8 @@ def _defined(source: str, found: re.Match[str]) -> tuple[str, Macro, int] | None
     if found["t"]:
         return found["l"], Macro(found["t"]), found.end()
     at, count, default = found.end(), 0, None
+    if found["c"]:
+        return _declared(source, found["c"], at)
     if found["n"]:
         counted = _COUNT.match(source, at)
         if counted:
@@ -159,6 +172,25 @@ def _defined(source: str, found: re.Match[str]) -> tuple[str, Macro, int] | None
         return found["o"], Macro(text), body[1]
     count = len(found["p"]) // 2 if found["d"] else count
     return found["n"] or found["d"] or found["a"], Macro(body[0], count, default), body[1]
+
+
+def _declared(source: str, name: str, at: int) -> tuple[str, Macro, int] | None:
+    """Return the macro of a \\NewDocumentCommand, by the letters that stand for its arguments.
+
+    Only the first argument that is not a star can be optional.
+    """
+    letters = group(source, at)
+    body = group(source, letters[1]) if letters else None
+    if letters is None or body is None:
+        return None
+    kinds = re.sub(r"[+!\s]|>\{[^{}]*\}", "", letters[0])
+    starred = kinds.startswith("s")
+    kinds = kinds.removeprefix("s")
+    first = _OPTIONAL.match(kinds)
+    needed = kinds[first.end() if first else 0 :]
+    count = len(needed) - len(needed.lstrip("m")) + bool(first)
+    default = (first[1] or "") if first else None
+    return name, Macro(body[0], count, default, starred), body[1]
 
 
 class Expander:
@@ -197,11 +229,14 @@ class Expander:
 
 def _filled(macro: Macro, source: str, at: int) -> tuple[str, int]:
     values: list[str] = []
+    if macro.starred:
+        values.append("")
+        at += source[at : at + 1] == "*"
     if macro.default is not None:
         given = option(source, at)
         values.append(given[0] if given else macro.default)
         at = given[1] if given else at
-    while len(values) < macro.arguments:
+    while len(values) < macro.arguments + macro.starred:
         found = group(source, at) or _token(source, at)
         if found is None:
             break
