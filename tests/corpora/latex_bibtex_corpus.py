@@ -744,6 +744,21 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "switches",
+        {
+            "main.tex": _main(
+                "\\section{One}\\iflong no\\ifx\\x\\y no\\fi\\else a\\fi\\input{two}"
+                "\\ifboth\\section{Three}\\else c\\fi",
+                "\\newif\\iflong \\longfalse\\newif\\ifarxiv\n\\arxivtrue\\let\\ifno\\iffalse"
+                "\\newif\\ifboth\\bothtrue\\bothfalse",
+            ),
+            "two.tex": "\\section{Two}\\ifarxiv b\\else\\section{No}\\fi\\ifno no\\fi"
+            "\\iftrue\\else no\\fi",
+        },
+        SECTIONS,
+        0,
+    ),
+    (
         "comments",
         {
             "main.tex": _main(

@@ -52,6 +52,13 @@ _CONDITION = re.compile(
 )
 
 
+_SWITCH = re.compile(
+    r"\\newif\s*\\(?P<new>if[a-zA-Z@]+)"
+    r"|\\let\s*\\(?P<let>if[a-zA-Z@]+)\s*=?\s*\\if(?P<as>true|false)(?![a-zA-Z@])"
+)
+_SETS = re.compile(r"\\([a-zA-Z@]+)(true|false)(?![a-zA-Z@])")
+
+
 class Files(Protocol):
     """The files of a project, by their names in it."""
 
@@ -193,25 +200,29 @@ def flattened(files: Files, main: str) -> tuple[str, list[str]]:
     source = files.text(main)
     if source is None:
         return "", [f"{main} is not there, is no text, or is too large"]
-    return _filled(files, main, _shown(source))
+    switches: dict[str, bool | None] = {"iftrue": True, "iffalse": False}
+    return _filled(files, main, _shown(source, switches), switches)
 
 
 def filled(files: Files, main: str, expanded: str) -> str:
     """Return expanded text with the files of \\input and the like that macros had hidden."""
-    return _filled(files, main, expanded)[0] if _INPUT.search(expanded) else expanded
+    return _filled(files, main, expanded, {})[0] if _INPUT.search(expanded) else expanded
 
 
-def _filled(files: Files, main: str, source: str) -> tuple[str, list[str]]:
-    room = _Room(PROJECT_BYTES, {"jobname": Macro(posixpath.splitext(main)[0])})
+def _filled(
+    files: Files, main: str, source: str, switches: dict[str, bool | None]
+) -> tuple[str, list[str]]:
+    room = _Room(PROJECT_BYTES, {"jobname": Macro(posixpath.splitext(main)[0])}, switches)
     return "".join(_parts(files, room, source, "", (main,))), room.missing
 
 
 @dataclass(slots=True)
 class _Room:
-    """The state of an expansion: how much text may follow, missing inputs, and macros so far."""
+    """The state of an expansion: how much text may follow, missing inputs, what is defined."""
 
     left: int
     macros: dict[str, Macro]
+    switches: dict[str, bool | None]  # of \\newif; None if unknown
     missing: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # texts whose macros are not in `macros` yet
 
@@ -272,7 +283,7 @@ def _parts(
             room.lacks(f"{found.group()} leads to no text inside the project")
             continue
         inside = base if imported is None else posixpath.dirname(name)
-        yield from _parts(files, room, _body(_shown(text)), inside, (*above, name))
+        yield from _parts(files, room, _body(_shown(text, room.switches)), inside, (*above, name))
     yield source[done:]
 
 
@@ -289,21 +300,52 @@ def _found(files: Files, folders: list[str], wanted: str) -> tuple[str, str | No
     return wanted, None
 
 
-def _shown(source: str) -> str:
-    r"""Return LaTeX without comments and without text between \iffalse and \else or \fi."""
-    source = without_comments(source)
-    parts, done, depth = list[str](), 0, 0
-    hidden = -1
+def _shown(source: str, switches: dict[str, bool | None]) -> str:
+    r"""Return LaTeX without comments and without the branches that conditions hide.
+
+    A condition is \iftrue, \iffalse, or a switch of \newif that is set one way only. Both branches
+    of all others are kept. `switches` are those of earlier texts; a text can add to them.
+    """
+    source = _without_switches(without_comments(source), switches)
+    parts, done = list[str](), 0
+    holds: list[bool | None] = []  # of each open condition; None if unknown
+    off = hidden = 0  # how many of them are false, and where the text that they hide begins
     for found in _CONDITION.finditer(source):
-        mark = found.group(1)
-        if hidden < 0 and mark == "iffalse":
-            hidden, depth = found.start(), 1
-        elif hidden >= 0:
-            depth += -1 if mark == "fi" else mark != "else"
-            if depth == 0 or (depth == 1 and mark == "else"):
-                parts.append(source[done:hidden])
-                done, hidden = found.end(), -1
-    return "".join([*parts, source[done:]])
+        mark, was_hidden = found.group(1), off > 0
+        if mark.startswith("if"):
+            known = switches.get(mark)
+            holds.append(known)
+            off += known is False
+        elif not holds:
+            continue
+        else:
+            known = holds.pop()
+            off -= known is False
+            if mark == "else":
+                holds.append(None if known is None else not known)
+                off += known is True
+        if was_hidden or known is not None:
+            parts += [] if was_hidden else [source[done : found.start()]]
+            done = found.end()
+        if off and not was_hidden:
+            hidden = found.start()
+    return "".join([*parts, source[hidden if off else done :]])
+
+
+def _without_switches(source: str, switches: dict[str, bool | None]) -> str:
+    """Return a text without what declares and sets switches, and add these to the known ones."""
+    for found in _SWITCH.finditer(source):
+        switches.setdefault(found["new"] or found["let"], None)
+        if found["let"]:
+            switches[found["let"]] = found["as"] == "true"
+    set_to: dict[str, set[bool]] = {}
+    for found in _SETS.finditer(source):
+        if f"if{found[1]}" in switches:
+            set_to.setdefault(f"if{found[1]}", set()).add(found[2] == "true")
+    for name, values in set_to.items():
+        either = values | {switches[name]} - {None}
+        switches[name] = either.pop() if len(either) == 1 else None
+    return _SWITCH.sub("", source)
 
 
 def _body(source: str) -> str:
