@@ -177,6 +177,18 @@ def test_bibliographies_as_they_are_printed(tmp_path: Path) -> None:
     )
 
 
+def test_front_matter_of_elsevier_is_no_text(tmp_path: Path) -> None:
+    main = r"""\documentclass{elsarticle}\begin{document}\begin{frontmatter}
+\title{On Things\tnoteref{t1}}\tnotetext[t1]{Funded by X.}
+\author[1]{Ann Bee\corref{c}}\ead{a@b.c}\author[2]{Carl Dee}
+\affiliation[1]{organization={Y}}
+\begin{abstract}We do.\end{abstract}\begin{keyword}a \sep b\end{keyword}
+\end{frontmatter}\section{One}a\end{document}"""
+    (paper,), _ = _read(_folder(tmp_path, {"main.tex": main}))
+    assert (paper.title, paper.authors) == ("On Things", ("Ann Bee", "Carl Dee"))
+    assert (paper.abstract, paper.sections) == ("We do.", (Section(heading="One", text="a"),))
+
+
 def test_references_are_what_biblatex_cites(tmp_path: Path) -> None:
     found = r"\autocite{a} \parencite[see][]{b} \textcites{c}{d} \nocite{e}"
     main = MAIN.replace(r"\citep[see][p. 3]{yuan2024,foo}", found)

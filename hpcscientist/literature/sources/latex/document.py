@@ -41,7 +41,7 @@ _TITLE = re.compile(r"\\(?:title|icmltitle|Title|papertitle|TITLE)(?![a-zA-Z])")
 _AUTHOR = re.compile(r"\\(?:author|icmlauthor|Author|IEEEauthorblockN)(?![a-zA-Z])")
 _ASIDE = re.compile(
     r"\\(?:thanks|footnote|footnotemark|inst|textsuperscript|email|affil|affiliation|orcid|orcidID"
-    r"|institute|address|vspace|hspace|thanksref|corref|fnref|footnotetext|label|IEEEauthorblockA)(?![a-zA-Z])\*?"
+    r"|institute|address|vspace|hspace|thanksref|corref|fnref|tnoteref|footnotetext|label|IEEEauthorblockA)(?![a-zA-Z])\*?"
 )
 _BETWEEN = re.compile(r"\\(?:quad|qquad)(?![a-zA-Z])|,\s*(?:and\s+)?|\s+and\s+|;")
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|PhD|Ph\.D|MD)\.?", re.IGNORECASE)
@@ -300,7 +300,10 @@ def _paper(
 
 
 def _without_title(body: str) -> str:
-    """Drop the text before \\maketitle, if there is no section in it."""
+    """Drop the text before \\maketitle, or Elsevier's front matter, if it has no section."""
+    for span in latex_parts.spans(body, "frontmatter"):
+        if r"\section" not in body[span.begin : span.end]:
+            return body[: span.begin] + body[span.end :]
     before, made, after = body.partition(r"\maketitle")
     return after if made and not re.search(r"\\section", before) else body
 
