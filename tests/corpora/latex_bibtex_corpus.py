@@ -41,6 +41,44 @@ BIBTEX: list[tuple[str, str, list[Fields], int]] = [
     ),
     ("and-others", "@misc{k, title={One}, author={Bee, Ann and Dee, Carl AND Others}}", [PAIR], 0),
     ("et-al", "@misc{k, title={One}, author={Ann Bee and Carl Dee et al.}}", [PAIR], 0),
+    ("ampersand", "@misc{k, title={One}, author={Ann Bee \\& Carl Dee}}", [PAIR], 0),
+    (
+        "names-between-commas",
+        "@misc{k, title={One}, author={Ann Bee, Carl Dee, and Eve F. Eff}}\n"
+        "@misc{l, title={One}, author={Ann Bee, Carl Dee, Eve F. Eff}}",
+        [
+            {"title": "One", "authors": ("Ann Bee", "Carl Dee", "Eve F. Eff")},
+            {"title": "One", "authors": ("Ann Bee", "Carl Dee", "Eve F. Eff")},
+        ],
+        0,
+    ),
+    (
+        "names-of-a-style-guide",
+        "@misc{k, title={One}, author={Bee, A., van Dee, C. D., & Eff, E.}}\n"
+        "@misc{l, title={One}, author={Ernst & Young and AT&T and {Bee Labs & Co Kg}}}",
+        [
+            {"title": "One", "authors": ("A. Bee", "C. D. van Dee", "E. Eff")},
+            {"title": "One", "authors": ("Ernst & Young", "AT&T", "Bee Labs & Co Kg")},
+        ],
+        0,
+    ),
+    (
+        "names-in-two-words",
+        "@misc{k, title={One}, author={Bee Dee, Ann Eve and von der Eff, III, Carl Gee}}",
+        [{"title": "One", "authors": ("Ann Eve Bee Dee", "Carl Gee von der Eff III")}],
+        0,
+    ),
+    (
+        "corr",
+        "@article{DBLP:journals/corr/BeeD14, title={One}, journal={CoRR},"
+        " volume={abs/1409.0473}, year={2014}}\n"
+        "@article{m, title={Two}, journal={CoRR}, volume={cs.LG/0401001}}",
+        [
+            {"title": "One", "year": 2014, "venue": "CoRR", "arxiv": "1409.0473"},
+            {"title": "Two", "venue": "CoRR"},
+        ],
+        0,
+    ),
     ("semicolons", "@misc{k, title={One}, author={Bee, Ann; Dee, Carl;}}", [PAIR], 0),
     (
         "names-in-parts",

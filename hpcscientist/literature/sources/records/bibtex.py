@@ -46,6 +46,9 @@ _VENUES = (
     "howpublished",
 )
 _AND = re.compile(r"(?:^| )and(?= |$)", re.IGNORECASE)
+_COMMA, _AMPERSAND = re.compile(r","), re.compile(r"\s\\?&\s")
+_INITIALS = re.compile(r"(?:[A-Z]\.[\s~-]*)+|[A-Z]{1,3}")
+_JUNIOR = re.compile(r"(?:[JS]r|[IVX]+|Ph\.? ?D|M\.? ?D)\.?", re.IGNORECASE)
 _ET_AL = re.compile(r"(?:^|,? )et\.? al\.?\s*$")
 _NAME_PARTS = ("given", "prefix", "family", "suffix")
 _INHERITED = ("year", "date", "booktitle", "journal", "journaltitle", "publisher")
@@ -309,13 +312,31 @@ def names_of(value: str) -> tuple[str, ...]:
     people = _split(value, _AND)
     if len(people) == 1 and ";" in value:  # as some search engines export names
         people = _split(value, re.compile(r";"))
-    names = (_plain(_ordered(_ET_AL.sub("", n)), 200) for n in people[: text.AUTHORS])
+    people = [one for n in people[: text.AUTHORS] for one in _listed(_ET_AL.sub("", n))]
+    names = (_plain(_ordered(n), 200) for n in people[: text.AUTHORS])
     return tuple(n for n in names if n and n.lower() != "others")
+
+
+def _listed(name: str) -> list[str]:
+    """Return the names in what BibTeX takes for one: "Ann Bee, Carl Dee," or "Bee, A. & Dee, C.".
+
+    A name has at most three parts between commas, and of those the second is "Jr".
+    """
+    sides = _split(name, _AMPERSAND)
+    if len(sides) > 1 and all("," in side or len(side.split()) > 1 for side in sides):
+        return [one for side in sides for one in _listed(side)]
+    parts = [part.strip() for part in _split(name, _COMMA)]
+    most = 2 if parts[-1] else 1
+    parts = [part for part in parts if part]
+    if len(parts) > 3 and all(_INITIALS.fullmatch(part) for part in parts[1::2]):
+        return [", ".join(parts[n : n + 2]) for n in range(0, len(parts), 2)]
+    several = all(len(part.split()) > 1 and not _JUNIOR.fullmatch(part) for part in parts)
+    return parts if len(parts) > most and several and "=" not in name else [name]
 
 
 def _ordered(name: str) -> str:
     """Return "von Last, First" and "von Last, Jr, First" with the first name in front."""
-    parts = [p.strip() for p in _split(name, re.compile(r","))]
+    parts = [p.strip() for p in _split(name, _COMMA)]
     labelled = dict(p.split("=", 1) for p in parts if "=" in p)
     if len(labelled) == len(parts):  # BibLaTeX's `family=Bee, given=Ann`
         return " ".join(labelled[p] for p in _NAME_PARTS if p in labelled)
@@ -354,5 +375,8 @@ def _arxiv_id(fields: dict[str, str]) -> str:
         if own:
             return own
     named = (ids.normal_arxiv(fields.get(f, "").strip("{} ")) for f in ("arxivid", "doi", "url"))
+    corr = fields.get("volume", "") if "corr" in fields.get("journal", "").lower() else ""
+    if corr.startswith("abs/"):  # DBLP's older entries
+        named = (*named, ids.normal_arxiv(corr.removeprefix("abs/")))
     running = (ids.find_arxiv(fields.get(f, "")) for f in ("journal", "note", "howpublished"))
     return next((i for i in (*named, *running) if i), "")
