@@ -46,9 +46,11 @@ _MARK = re.compile(
 _BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 
 _OPENING = re.compile(r'\{\s*["}]')
+_CLOSES = re.compile(r"\s*[}\]]")
 _STRICT = json.JSONDecoder()
 _LENIENT = json.JSONDecoder(strict=False)
 _PIECE = 50_000  # characters
+_COMMAS = 50  # trailing commas of a text that are left out; each copies its piece
 _FAILURES = 20_000  # opening braces that begin no object: no honest reply has as many
 _PATIENCE = 20  # lenient parsing stops after this many times the text's length: torn texts are slow
 LONGEST_REPLY = 1_000_000  # characters; no honest reply is longer, and parsing blocks the loop
@@ -59,12 +61,13 @@ class Objects:
     """The outermost JSON objects of a text: `values`, with the `spans` where they are.
 
     `torn` is where an object begins that the end of the text cuts off. Objects found after it are
-    parts of it, not objects of their own.
+    parts of it, not objects of their own. `mended`: commas before closing brackets were left out.
     """
 
     values: list[dict[str, Any]] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
     torn: int | None = None
+    mended: bool = False
 
     def holds(self, place: int) -> bool:
         """Return whether a position is within an object."""
@@ -106,14 +109,15 @@ def find_objects(text: str) -> Objects:
     """Return the outermost JSON objects of a text, in order, those in reasoning included.
 
     Any text may surround them: prose, fences, stray braces. Bare line breaks and single backslashes
-    within strings are accepted, because models write them when they quote code.
+    within strings are accepted, because models write them when they quote code, and so are commas
+    before closing brackets.
     """
     return _scanned(_fixed(text))
 
 
 def is_fixed(text: str) -> bool:
-    """Return whether `find_objects` adds backslashes to a text, which moves its objects."""
-    return _fixed(text) != text
+    """Return whether `find_objects` changes a text: objects are moved, or no JSON as written."""
+    return _fixed(text) != text or _scanned(text).mended
 
 
 def _fixed(text: str) -> str:
@@ -121,7 +125,7 @@ def _fixed(text: str) -> str:
 
 
 def _scanned(text: str) -> Objects:
-    found, failures, spent, base = Objects(), 0, 0, 0
+    found, failures, spent, base, commas = Objects(), 0, 0, 0, 0
     last, limit = len(text.rstrip()), _PATIENCE * len(text)
     at = _next(text, 0)
     while at >= 0 and failures < _FAILURES:
@@ -131,6 +135,12 @@ def _scanned(text: str) -> Objects:
         try:
             value, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
+            comma = _trailing_comma(text, error.pos) if commas < _COMMAS else None
+            if comma is not None:
+                text = f"{text[:comma]} {text[comma + 1 :]}"
+                commas += 1
+                found.mended = True
+                continue
             runs_out = error.msg.startswith("Unterminated") or error.pos >= last
             if runs_out and found.torn is None:
                 found.torn = base + at
@@ -146,6 +156,22 @@ def _scanned(text: str) -> Objects:
             found.spans.append((base + at, base + end))
         at = _next(text, end)
     return found
+
+
+def _trailing_comma(text: str, failed: int) -> int | None:
+    """Return the place of a comma before a closing bracket, where a parse failed; None if none.
+
+    Python reports the bracket, since 3.13 the comma.
+    """
+    if text[failed : failed + 1] in ("}", "]"):
+        at = failed - 1
+        while at >= 0 and text[at].isspace():
+            at -= 1
+    else:
+        at = failed
+    if text[at : at + 1] != "," or not _CLOSES.match(text, at + 1):
+        return None
+    return at
 
 
 def _next(text: str, at: int) -> int:

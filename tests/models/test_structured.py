@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from hpcscientist.errors import ReplyError
-from hpcscientist.models.answers import find_objects, strip_reasoning
+from hpcscientist.models.answers import find_objects, is_fixed, strip_reasoning
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.structured import Unusable, ask, parse, warmer
@@ -99,6 +99,21 @@ def test_bare_line_breaks_in_strings_are_forgiven() -> None:
 
 def test_single_backslashes_in_strings_are_forgiven() -> None:
     assert parse(r'{"note": "\d+ \\d \n \alpha \u0041"}', Reply).note == "\\d+ \\d \n \\alpha A"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD.replace("}]}", "},\n ]\n,\n}"),
+        GOOD.replace('{1}"', '{1}", ').replace("}]", "},]"),
+        f"Mine is {GOOD[:-1]},}}. Done, {{}}",
+    ],
+)
+def test_commas_before_closing_brackets_are_forgiven(text: str) -> None:
+    assert parse(text, Reply) == WANTED
+    assert find_objects(text).mended
+    assert is_fixed(text)
+    assert find_objects(f"{GOOD} ,}}") == find_objects(GOOD)
 
 
 DRAFT = '{"note": "draft", "edits": [{"file": "b.py"}]}'
