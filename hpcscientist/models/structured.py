@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ T = TypeVar("T", bound=BaseModel)
 REPAIRS = 2
 WARMER = 0.2  # rise of the temperature from one repair to the next
 CUT_OFF = "length"  # the finish reason of endpoints for a reply that ended at max_tokens
+_WRAPPED = 3  # objects around the one that is meant
 _TORN = "the reply holds no complete JSON object; it is malformed or cut off"
 
 
@@ -209,7 +210,7 @@ def parse(text: str, reply_type: type[T], cut_off: bool = False) -> T:
 def _valid(objects: Sequence[dict[str, Any]], reply_type: type[T]) -> T:
     """Return the last of some objects that is a `reply_type`. Raises Unusable."""
     problems: list[tuple[int, str]] = [(-1, "the reply holds no JSON object")]
-    for found in reversed(objects):
+    for found in (one for last in reversed(objects) for one in _with_wrapped(last)):
         if is_too_deep(found):
             problems.append((0, "it is nested too deeply"))
             continue
@@ -224,6 +225,21 @@ def _valid(objects: Sequence[dict[str, Any]], reply_type: type[T]) -> T:
         except ValidationError as error:
             problems.append((len(source), _first_problems(error)))
     raise Unusable(max(problems, key=lambda problem: problem[0])[1])
+
+
+def _with_wrapped(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an object, and the ones within it that it may only wrap.
+
+    Models that were trained on calls of tools, or shown a schema, write the reply into `arguments`,
+    `properties` or the like, beside names alone.
+    """
+    yield found
+    for _ in range(_WRAPPED):
+        inside = [value for value in found.values() if not isinstance(value, str)]
+        if len(inside) != 1 or not isinstance(inside[0], dict) or not inside[0]:
+            return
+        found = inside[0]
+        yield found
 
 
 def _repeats(answer: str, torn: int) -> bool:

@@ -177,6 +177,22 @@ def placed() -> Iterator[Row]:
     yield "no-usage", "llama-cpp-python", {**ollama(RIGHT), "usage": None}, "right"
 
 
+def wrapped() -> Iterator[Row]:
+    """An object within another, or nearly JSON, from models that no schema binds."""
+    call = f'{{"name": "CodeReply", "arguments": {RIGHT}}}'
+    yield "call-in-content", "Hermes", vllm(f"<tool_call>\n{call}\n</tool_call>"), "right"
+    llama = f'{{"type": "function", "name": "f", "parameters": {RIGHT}}}'
+    yield "call-of-llama", "Llama 3.1", vllm(llama), "right"
+    nested = f'{{"type": "function", "function": {call}}}'
+    yield "call-of-function", "Qwen2.5", vllm(nested), "right"
+    yield "by-its-name", "Mistral 7B", vllm(f'```json\n{{"CodeReply": {RIGHT}}}\n```'), "right"
+    schema = f'{{"title": "CodeReply", "type": "object", "properties": {RIGHT}}}'
+    yield "as-a-schema", "Llama 3.2", vllm(schema), "right"
+    yield "wrapped-odd", "Mistral 7B", vllm(f'{{"CodeReply": {ODD}}}'), REFUSED
+    yield "wrapped-two", "small models", vllm(f'{{"a": {DRAFT}, "b": {RIGHT}}}'), REFUSED
+    yield "last-comma", "Llama 3.2", vllm(f"{RIGHT[:-1]},\n}}"), "right"
+
+
 def marked() -> Iterator[Row]:
     """Reasoning that a server was not told to keep apart."""
     pairs = {
@@ -418,7 +434,7 @@ def _compared(endpoint: Endpoint) -> str:
 
 
 def cases() -> Iterator[Case]:
-    for name, source, body, right in (*placed(), *marked()):
+    for name, source, body, right in (*placed(), *wrapped(), *marked()):
         yield Case(name, right, taken(body), source)
     for name, source, status, said, wanted in (*schemas(), *fields(), *ends()):
         yield Case(f"{status}-{name}", wanted, done(status, said), source)
