@@ -75,7 +75,7 @@ BIBTEX: list[tuple[str, str, list[Fields], int]] = [
         "@article{m, title={Two}, journal={CoRR}, volume={cs.LG/0401001}}",
         [
             {"title": "One", "year": 2014, "venue": "CoRR", "arxiv": "1409.0473"},
-            {"title": "Two", "venue": "CoRR"},
+            {"title": "Two", "year": 2004, "venue": "CoRR", "arxiv": "cs/0401001"},
         ],
         0,
     ),

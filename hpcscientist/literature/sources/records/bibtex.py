@@ -374,9 +374,9 @@ def _arxiv_id(fields: dict[str, str]) -> str:
         own = ids.normal_arxiv(fields.get("eprint", "").strip("{} "))
         if own:
             return own
-    named = (ids.normal_arxiv(fields.get(f, "").strip("{} ")) for f in ("arxivid", "doi", "url"))
-    corr = fields.get("volume", "") if "corr" in fields.get("journal", "").lower() else ""
-    if corr.startswith("abs/"):  # DBLP's older entries
-        named = (*named, ids.normal_arxiv(corr.removeprefix("abs/")))
+    texts = [fields.get(f, "").strip("{} ") for f in ("arxivid", "doi", "url")]
+    if "corr" in fields.get("journal", "").lower():  # DBLP's older entries
+        texts.append(fields.get("volume", "").strip("{} ").removeprefix("abs/"))
+    named = map(ids.normal_arxiv, texts)
     running = (ids.find_arxiv(fields.get(f, "")) for f in ("journal", "note", "howpublished"))
     return next((i for i in (*named, *running) if i), "")
