@@ -327,6 +327,35 @@ def schemas() -> Iterator[Error]:
     yield "ollama", "Ollama", 500, ollama, without_schema
 
 
+def named_beside() -> Iterator[Error]:
+    """Refusals that name the field only beside the message, or by another name."""
+    without_schema = "without response_format"
+    objects = "Object fields require at least one of: 'properties' or 'anyOf'"
+    said = {"message": objects, "type": "invalid_request_error", "param": "response_format"}
+    yield "param", "Cerebras", 400, said, without_schema
+    yield (
+        "param-within",
+        "OpenAI",
+        400,
+        openai("Invalid type", param="response_format"),
+        (without_schema),
+    )
+    yield "param-seed", "OpenAI", 400, openai("Unknown parameter", param="seed"), "without seed"
+    yield "param-top-p", "OpenAI", 400, openai("Out of range", param="top_p"), "set top_p"
+    states = "The specified schema produces a constraint that has too many states for serving."
+    yield "states", "Gemini", 400, [{"error": {"code": 400, "message": states}}], without_schema
+    lacks = "Unable to submit request because `response_schema` didn't specify the type field."
+    yield "field", "Vertex AI", 400, [{"error": {"code": 400, "message": lacks}}], without_schema
+    bounds = "output_format.schema: For 'integer' type, 'maximum' is not supported"
+    yield (
+        "bounds",
+        "Anthropic",
+        400,
+        {"type": "error", "error": {"message": bounds}},
+        (without_schema),
+    )
+
+
 def fields() -> Iterator[Error]:
     """Refusals of other fields, or of their values."""
     newer = "without max_tokens"
@@ -364,6 +393,17 @@ def ends() -> Iterator[Error]:
     yield "inputs", "TGI", 422, {"error": only}, "context 4096"
     slot = "request (5000 tokens) exceeds the available context size (4096 tokens)"
     yield "slot", "llama.cpp", 400, openai(slot, type="exceed_context_size_error"), "context 4096"
+    size = "the request exceeds the available context size, try increasing it"
+    counts = {"n_prompt_tokens": 5000, "n_ctx": 4096}
+    yield "slot-beside", "llama.cpp b6400", 400, openai(size, **counts), "context 4096"
+    most = "Prompt contains 5000 tokens and 0 draft tokens, too large for model with 4096 maximum "
+    yield "most", "Mistral", 400, SAID | {"message": f"{most}context length"}, "context 4096"
+    sums = "The sum of prompt length (5000), query length (0) should not exceed max_num_tokens "
+    yield "sum", "TensorRT-LLM", 400, SAID | {"message": f"{sums}(4096)"}, "context 4096"
+    more = {"type": "error", "error": {"message": "prompt is too long: 5000 tokens > 4096 maximum"}}
+    yield "more", "Anthropic", 400, more, "context 4096"
+    count = "The input token count (5000) exceeds the maximum number of tokens allowed (4096)."
+    yield "count", "Gemini", 400, [{"error": {"code": 400, "message": count}}], "context 4096"
     loaded = "the model is loaded with context length of only 4096 tokens, which is not enough"
     yield "loaded", "LM Studio", 400, {"error": loaded}, "context 4096"
 
@@ -436,5 +476,5 @@ def _compared(endpoint: Endpoint) -> str:
 def cases() -> Iterator[Case]:
     for name, source, body, right in (*placed(), *wrapped(), *marked()):
         yield Case(name, right, taken(body), source)
-    for name, source, status, said, wanted in (*schemas(), *fields(), *ends()):
+    for name, source, status, said, wanted in (*schemas(), *named_beside(), *fields(), *ends()):
         yield Case(f"{status}-{name}", wanted, done(status, said), source)

@@ -31,17 +31,25 @@ from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 # Recognizes what servers say when a request is longer than the model's context.
 
-# vLLM (of several years), SGLang, llama.cpp, TGI, OpenAI.
+# vLLM (of several years), SGLang, llama.cpp, TGI, TensorRT-LLM, OpenAI, Mistral, Anthropic, Google.
 _CONTEXT = re.compile(
-    r"(?:context (?:length|window|size)|model(?:'s maximum)? length|max_model_len)"
+    r"(?:context (?:length|window|size)|model(?:'s maximum)? length|max_model_len|max_seq_len"
+    r"|max_num_tokens|n_ctx)"
     r"(?: is| of| \(| limit)*(?: only)?[ :=(]*(?P<after>[0-9]+)"
     r"|context size \((?P<llama>[0-9]+)"
+    r"|with (?P<mistral>[0-9]+) maximum context length"
+    r"|[0-9]+ tokens > (?P<anthropic>[0-9]+) maximum"
+    r"|exceeds the maximum number of tokens allowed \(?(?P<google>[0-9]+)"
     r"|max_new_tokens`? must be <= (?P<tgi>[0-9]+)\. Given: [0-9]+ `inputs`"
     r"|`inputs` must have less than (?P<input>[0-9]+) tokens",
     re.I,
 )
 _PROMPT = re.compile(
     r"(?:contains|has|passed|Given:) (?P<least>at least )?(?P<a>[0-9]+) (?:`inputs` |input )tokens"
+    r"|(?:prompt|input) (?:contains|is too long:) (?P<i>[0-9]+) tokens\b"
+    r"|prompt length \((?P<j>[0-9]+)"
+    r"|token count \((?P<k>[0-9]+)\)"
+    r"|n_prompt_tokens[ :=]+(?P<l>[0-9]+)"
     r"|prompt \(length (?P<b>[0-9]+)\)"
     r"|input length \((?P<c>[0-9]+)\)"
     r"|input \((?P<d>[0-9]+) tokens\)"

@@ -20,11 +20,12 @@ from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 # How servers refer to a reply's schema, and how they refuse one that they cannot enforce.
 _SCHEMA = re.compile(
-    r"response[ _]?format|json[ _-]?(?:schema|object|mode)|structured[ _-]?(?:output|generation)"
+    r"(?:response|output)[ _]?(?:format|schema)|json[ _-]?(?:schema|object|mode)"
+    r"|structured[ _-]?(?:output|generation)"
     r"|(?:guided|constrained|grammar)[ _-]?(?:json|decod|generation)|guided ?decod"
     r"|grammar|xgrammar|outlines|llguidance|lm[ _-]?format[ _-]?enforcer"
     r"|unimplemented keys|regex from schema|schema .{0,40}(?:invalid|not valid|unsupported)"
-    r"|(?:invalid|unsupported) .{0,40}schema",
+    r"|(?:invalid|unsupported) .{0,40}schema|schema produces",
     re.I | re.S,
 )
 _REFUSES_SCHEMA = frozenset({400, 422, 424, 500})  # and 501, with any message
@@ -61,6 +62,7 @@ _CONTEXT = re.compile(r"context (?:length|size|window)|max(?:imum)?[ _]model[ _]
 _SETTING = re.compile(r"\b(max_(?:new_|completion_|output_)?tokens|temperature|top_p)\b", re.I)
 _RAY_CONTEXT = "max_request_context_length"
 _ERRORS = ("error", "detail", "message")
+_BESIDE = ("param", "n_prompt_tokens", "n_ctx")  # OpenAI's and others'; llama.cpp's
 _FAILED = frozenset({"abort", "error"})  # finish reasons for a reply that the server broke off
 # Where servers put a model's reasoning, and the types of message parts that hold it.
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
@@ -244,15 +246,22 @@ def _probability(entry: dict[str, Any]) -> float:
 
 
 def error_text(body: bytes) -> str:
-    """Return a server's error message, from JSON of any known shape or from plain text."""
+    """Return a server's error message, from JSON of any known shape or from plain text.
+
+    Some servers name the field at fault, or the context's length, only beside the message: these
+    follow it in brackets.
+    """
     parsed = _parse(body)
+    if isinstance(parsed, list) and len(parsed) == 1:  # Google's
+        parsed = parsed[0]
+    beside: dict[str, Any] = {}
     for key in _ERRORS:
         while isinstance(parsed, dict) and key in parsed:
+            beside |= {name: parsed[name] for name in _BESIDE if parsed.get(name)}
             parsed = parsed[key]
-    if isinstance(parsed, dict) and "message" in parsed:
-        parsed = parsed["message"]
     if isinstance(parsed, str):
-        return parsed
+        told = [f"{name}: {value}" for name, value in beside.items() if str(value) not in parsed]
+        return f"{parsed} ({', '.join(told)})" if told else parsed
     return body.decode("utf-8", "replace") if parsed is None else json.dumps(parsed)
 
 
