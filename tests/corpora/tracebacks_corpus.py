@@ -64,6 +64,22 @@ RAISED: list[Place] = [
     ("model/layers.py", 9, "forward"),
 ]
 
+# The same program, with tests in place of its last lines.
+TESTED = {
+    **ROWS,
+    "experiment.py": ROWS["experiment.py"].partition("if __name__")[0]
+    + """\
+def test_main():
+    assert main() < 1
+
+
+def test_rows():
+    rows = [1, 2]
+    assert sum(rows) == len(rows)
+""",
+    "bad.py": "import nothere\n",
+}
+
 # Programs in one file each, which fail in ways of their own.
 PROGRAMS = {
     "divides": """\
@@ -488,6 +504,7 @@ cdef double weigh(r) except? -1:
 
 _BOTH = [*RAISED, ("model/layers.py", 7, "forward")]
 _ROWS_ERROR = "ValueError: row 1 cannot be scaled"
+_IN_TEST = [("experiment.py", 18, "test_main"), *_BOTH[1:]]
 _BAD = ("bad.py", 2, "<module>")
 _ONE = "experiment.py"
 _ZERO = "ZeroDivisionError: division by zero"
@@ -521,6 +538,20 @@ OF_ROWS: list[tuple[str, list[Place], str, str]] = [
     ("prte-tag", _BOTH, _ROWS_ERROR, "Open MPI 5, --output tag"),
     ("prte-tag-detailed", _BOTH, _ROWS_ERROR, "Open MPI 5, --output tag-detailed"),
     ("prte-tag-timestamp", _BOTH, _ROWS_ERROR, "Open MPI 5, --output tag,timestamp"),
+]
+
+# The program `TESTED`, run by pytest 9.
+OF_TESTS: list[tuple[str, list[Place], str]] = [
+    ("pytest", _IN_TEST, _ROWS_ERROR),
+    ("pytest-long", _IN_TEST, _ROWS_ERROR),
+    ("pytest-short", _IN_TEST, _ROWS_ERROR),
+    ("pytest-line", [("model/layers.py", 9, "forward")], _ROWS_ERROR),
+    ("pytest-assert", [("experiment.py", 23, "test_rows")], "AssertionError: assert 3 == 2"),
+    (
+        "pytest-collecting",
+        [("bad.py", 1, "<module>")],
+        "ModuleNotFoundError: No module named 'nothere'",
+    ),
 ]
 
 # Programs of one file: the program, which log, its frames, its error, and what printed it.
@@ -806,6 +837,8 @@ def cases() -> Iterator[Case]:
     """Yield the logs as they were printed, then those with labels, then those of other ends."""
     for name, found, error, source in OF_ROWS:
         yield _case(name, _log(name), ROWS, found, error, source)
+    for name, found, error in OF_TESTS:
+        yield _case(name, _log(name), TESTED, found, error, "pytest 9.2.0")
     for program, name, found, error, source in OF_PROGRAMS:
         files = {"experiment.py": PROGRAMS[program], **BESIDE}
         yield _case(name, _log(name), files, found, error, source)

@@ -1,6 +1,7 @@
 """Tracebacks that other programs print, rewritten in Python's own layout.
 
-The programs are rich, IPython, loguru, stackprinter, pretty_errors and TensorFlow's AutoGraph.
+The programs are rich, IPython, loguru, stackprinter, pretty_errors, pytest and TensorFlow's
+AutoGraph.
 """
 
 from __future__ import annotations
@@ -50,9 +51,23 @@ _PRETTY_RULE = re.compile(r"^-{40,}$")
 _PRETTY_FRAME = re.compile(r"^(?P<path>\S+\.pyx?) (?P<line>[0-9]{1,9})(?: (?P<function>\S+))?$")
 
 
+# pytest's. In its long form the place follows the code, in the short form it comes before, with the
+# function; both may stand in one report.
+_PYTEST_TOP = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$")
+_PYTEST_END = re.compile(r"^=+ .* =+$")
+_PYTEST_TITLE = re.compile(r"^_{3,} \S.* _{3,}$")
+_PYTEST_OTHER = re.compile(r"^-+ Captured .* -+$")
+_PYTEST_PLACE = re.compile(
+    r"^(?P<path>\S+\.pyx?):(?P<line>[0-9]{1,9}):"
+    r"(?: (?:in (?P<function>\S+)|(?P<error>[\w.]+)(?P<said>: .*)?))?$"
+)
+_PYTEST_RAISED = re.compile(r"^E {3,}(?P<said>[^\s^].*)$")
+_PYTEST_LINE = re.compile(r"^> {2,}(?P<code>\S.*)$")
+
+
 def in_python_layout(lines: Sequence[str]) -> list[str]:
     """Return the lines of a log with all tracebacks in Python's own layout."""
-    return list(_rewritten(_dedented(list(_unboxed(lines)))))
+    return list(_rewritten(_of_pytest(_dedented(list(_unboxed(lines))))))
 
 
 def _unboxed(lines: Sequence[str], depth: int = 0) -> Iterator[str]:
@@ -141,6 +156,45 @@ def _dedented(lines: Sequence[str]) -> Iterator[str]:
 
 def _next_text(lines: Sequence[str], at: int) -> str:
     return next((line for line in lines[at + 1 : at + 4] if line.strip()), "")
+
+
+def _of_pytest(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines, with the failures that pytest reports as Python would have printed them."""
+    inside = other = headed = False  # in a report; in what a test printed; below a header
+    said = code = ""  # what was raised, and the line of code, where they precede their place
+    for line in lines:
+        if _PYTEST_TOP.match(line) or (inside and _PYTEST_TITLE.match(line)):
+            inside, other, headed, said, code = True, False, False, "", ""
+        elif not inside:
+            yield line
+        elif (place := _PYTEST_PLACE.match(line)) and (place["said"] or not other):
+            said = place["said"] or (said if code else "")
+            yield from [] if headed else [_HEADER]
+            yield _frame(place["path"], place["line"], place["function"])
+            yield from [f"    {code}"] if code else []
+            yield from [_raised(said, place["error"])] if place["error"] else []
+            headed, code = not place["error"], ""
+        elif other:
+            inside = not _PYTEST_END.match(line)
+            yield line
+        elif raised := _PYTEST_RAISED.match(line):
+            said = said or raised["said"]
+            if headed and not code:
+                yield _raised(said, "AssertionError" if said.startswith("assert ") else "")
+                headed = False
+        elif marked := _PYTEST_LINE.match(line):
+            said, code = "", marked["code"]
+        else:
+            inside = not _PYTEST_END.match(line)
+            other = bool(HEADER.search(line) or _PYTEST_OTHER.match(line))
+            yield line
+
+
+def _raised(said: str, name: str) -> str:
+    """Return an exception's line from its text and the last part of its name, "" if unknown."""
+    said = said.removeprefix(": ")
+    known = not name or re.match(rf"(?:[\w.]+\.)?{re.escape(name)}(?:: |:?$)", said)
+    return said if known else f"{name}: {said}" if said else name
 
 
 def _indent(line: str) -> int:
