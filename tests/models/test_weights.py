@@ -162,6 +162,34 @@ def test_pickles_alone_are_refused_with_the_reason(model: Path) -> None:
     assert "execute code" in said
 
 
+def test_adapter_alone_is_no_model(tmp_path: Path) -> None:
+    said = {"peft_type": "LORA", "base_model_name_or_path": "lab/Base-8B"}
+    for name in ("adapter", "adapter-with-config"):
+        folder = write_model(tmp_path / name)
+        for path in (*folder.glob("model-*"), folder / INDEX):
+            path.unlink()
+        write_json(folder / "adapter_config.json", said)
+        write_shard(folder / "adapter_model.safetensors", FIRST, "F32")
+    (tmp_path / "adapter" / "config.json").unlink()
+    assert "only an adapter of lab/Base-8B: merge it" in refused(tmp_path / "adapter")
+    assert "only an adapter of lab/Base-8B: merge it" in refused(tmp_path / "adapter-with-config")
+
+
+@pytest.mark.parametrize("below", ["snapshots/1a2b", "checkpoint-500"])
+def test_folder_of_folders_says_which_to_give(tmp_path: Path, below: str) -> None:
+    write_model(tmp_path / "cache" / below)
+    said = refused(tmp_path / "cache")
+    assert said.endswith(f"give one of {tmp_path / 'cache' / below}")
+    assert "tokenizer" not in said
+
+
+def test_quantization_that_modelopt_writes_beside_config_json(model: Path) -> None:
+    inner = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
+    write_json(model / "hf_quant_config.json", {"producer": {}, "quantization": inner})
+    found = check(model)
+    assert (found.quantization, found.kv_bits) == ("modelopt", 8)
+
+
 def test_pickles_beside_safetensors_are_remarked(model: Path) -> None:
     (model / "pytorch_model.bin").write_bytes(b"x")
     assert "pytorch_model.bin" in check(model).remarks[0]

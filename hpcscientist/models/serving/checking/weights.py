@@ -170,6 +170,14 @@ _CONVERT = (
 )
 
 
+_BELOW = ("snapshots/*/config.json", "*/config.json")  # of a download's cache, of a training run
+_ADAPTER = "adapter_config.json"
+_MERGE = (
+    "weights: only an adapter of {}: merge it into that model on a machine you trust (peft: "
+    "merge_and_unload, save_pretrained), and give the merged folder"
+)
+
+
 class Checkpoint(DecoderShape):
     """A whole model on disk. Bytes; `folder` is absolute.
 
@@ -244,14 +252,33 @@ def _inspect(folder: Path) -> tuple[dict[str, Any], TensorSums, list[str]]:
     if not folder.is_dir():
         raise WeightsError(f"{folder}: there is no such folder; give the folder of a model")
     config, wrong = read_json(folder / "config.json")
+    if config is None and not wrong and (other := _elsewhere(folder)):
+        return {}, TensorSums(), [other]
     found: list[str] = []
     if not isinstance(config, dict):
         lack = "config.json is missing: give the folder that holds it" if config is None else ""
         found = [wrong or lack or "config.json is no table: download it again"]
         config = {}
+    if not config.get("quantization_config"):  # older ModelOpt; the engine reads it in its place
+        own, _ = read_json(folder / "hf_quant_config.json")
+        config |= (
+            {"quantization_config": {"quant_method": "modelopt", **own}}
+            if isinstance(own, dict)
+            else {}
+        )
     tally, broken = _weights(folder)
     _, wrong = read_json(folder / "generation_config.json")
     return config, tally, [*found, *broken, *faults(folder), *([wrong] if wrong else [])]
+
+
+def _elsewhere(folder: Path) -> str:
+    """Return what to give in place of a folder without config.json; "" if that is unknown."""
+    adapted, _ = read_json(folder / _ADAPTER)
+    if isinstance(adapted, dict):
+        return _MERGE.format(adapted.get("base_model_name_or_path") or "another model")
+    below = [path.parent for pattern in _BELOW for path in sorted(folder.glob(pattern))]
+    named = ", ".join(str(path) for path in below[:_NAMED])
+    return f"it holds no model, but folders of models: give one of {named}" if named else ""
 
 
 def _refuse(folder: Path, found: list[str]) -> NoReturn:
@@ -308,9 +335,12 @@ def _is_map(owners: object) -> bool:
 def _by_pattern(folder: Path) -> set[str]:
     """Return the files of a model without an index; a numbered file implies its whole set.
 
-    The engine finds files by this pattern too. Files named consolidated* are copies (Mistral's).
+    The engine finds files by this pattern too. Files named consolidated* are copies (Mistral's),
+    and adapter_model* alone is no model.
     """
     there = {path.name for path in folder.glob("*.safetensors")}
+    if all(name.startswith("adapter_model") for name in there):
+        return set()
     there = {name for name in there if not name.startswith("consolidated")} or there
     for match in [m for name in there if (m := _NUMBERED.fullmatch(name))]:
         total = match[3]
@@ -324,6 +354,8 @@ def _pickles(folder: Path) -> list[str]:
 
 
 def _nothing(folder: Path) -> str:
+    if (folder / "adapter_model.safetensors").exists():
+        return _elsewhere(folder) or _MERGE.format("another model")
     if pickles := _pickles(folder):
         return _CONVERT.format(_some(pickles))
     if any(folder.glob("*.gguf")):
