@@ -303,6 +303,23 @@ def test_other_people_s_ways_to_name_authors() -> None:
 
 
 @pytest.mark.parametrize(
+    "written",
+    [
+        r"\author*[1,2]{\fnm{Ann} \sur{Bee}}\email{a@b}\author[2]{\fnm{Carl} \sur{Dee}}\affil{X}",
+        r"\author{\name Ann Bee \email a@b.c \\ \addr X\\ Y \AND \name Carl Dee \email c@d.e \\ Z}",
+        r"\author{\Name{Ann Bee} \Email{a@b}\\ \addr X \AND \Name{Carl Dee} \Email{c@d}}",
+        r"\author{\textbf{Ann Bee}$^{1,2}$, \textbf{Carl Dee}$^{1,2}$\\ $^1$X $^2$Y}",
+        r"\Author{Ann Bee $^{1,}$*\orcidA{} and Carl Dee $^{2}$}\AuthorNames{no}",
+        r"\author{Ann Bee,~\IEEEmembership{Member,~IEEE,} and~Carl~Dee,~\IEEEmembership{Fellow}}",
+        r"\author{Ann Bee\thanks{x}\ \ $^{1}$ \& Carl Dee$^{2}$ \\ X}",
+        r"\author{\begin{tabular}[t]{c}Ann Bee\\X\end{tabular} \and Carl Dee}",
+    ],
+)
+def test_authors_as_templates_write_them(written: str) -> None:
+    assert authors_of(written) == ("Ann Bee", "Carl Dee")
+
+
+@pytest.mark.parametrize(
     ("source", "printed"),
     [
         (

@@ -38,12 +38,18 @@ _TITLES = 20
 _AUTHORS = 500
 _AUTHOR_CHARACTERS = 20_000
 _TITLE = re.compile(r"\\(?:title|icmltitle|Title|papertitle|TITLE)(?![a-zA-Z])")
-_AUTHOR = re.compile(r"\\(?:author|icmlauthor|Author|IEEEauthorblockN)(?![a-zA-Z])")
+_AUTHOR = re.compile(r"\\(?:author|icmlauthor|Author|IEEEauthorblockN)(?![a-zA-Z])\*?")
 _ASIDE = re.compile(
-    r"\\(?:thanks|footnote|footnotemark|inst|textsuperscript|email|affil|affiliation|orcid|orcidID"
-    r"|institute|address|vspace|hspace|thanksref|corref|fnref|tnoteref|footnotetext|label|IEEEauthorblockA)(?![a-zA-Z])\*?"
+    r"\\(?:thanks|footnote|footnotemark|inst|textsuperscript|[eE]mail|affil|affiliation|orcid|orcidID"
+    r"|institute|address|vspace|hspace|thanksref|corref|fnref|tnoteref|footnotetext|label|IEEEauthorblockA|IEEEmembership"
+    r"|IEEEauthorrefmark|orcidlink|orcid[A-Z])(?![a-zA-Z])\*?"
 )
-_BETWEEN = re.compile(r"\\(?:quad|qquad)(?![a-zA-Z])|,\s*(?:and\s+)?|\s+and\s+|;")
+_BETWEEN = re.compile(
+    r"\\(?:quad|qquad)(?![a-zA-Z])|,[\s~]*(?:(?:and|\\&)[\s~]+)?|[\s~]+(?:and|\\&)[\s~]+|;"
+)
+_NO_NAME = re.compile(  # formulas with the numbers of notes, addresses, columns
+    r"\$[^$]*\$|[\d*†‡§]|[^\s{}]*@[^\s{}]*|\\begin\s*\{tabular\}(?:\[[^\]]*\])?\{[^{}]*\}"
+)
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|PhD|Ph\.D|MD)\.?", re.IGNORECASE)
 _BREAK = re.compile(r"\\\\(?:\[[^\]]*\])?|\\newline(?![a-zA-Z])|\n\s*\n")
 
@@ -76,10 +82,9 @@ def authors_of(source: str) -> tuple[str, ...]:
 def _names(block: str) -> Iterator[str]:
     for person in re.split(r"\\(?:and|And|AND|qquad)(?![a-zA-Z])", block):
         first = next((p for p in _BREAK.split(person) if p.strip()), "")
-        for part in _BETWEEN.split(first):
-            name = re.sub(r"\$[^$]*\$|[\d*†‡§]", "", part)
-            name = text.one_line(latex_text.plain(name), 200).strip(" ,;.~")
-            if name and "@" not in name and not _SUFFIX.fullmatch(name) and len(name.split()) <= 6:
+        for part in _BETWEEN.split(_NO_NAME.sub("", first)):
+            name = text.one_line(latex_text.plain(part), 200).strip(" ,;.~")
+            if name and not _SUFFIX.fullmatch(name) and len(name.split()) <= 6:
                 yield name
 
 
