@@ -169,6 +169,8 @@ def placed() -> Iterator[Row]:
         completion({"content": None, "tool_calls": [call]}, "tool_calls"),
         ("right"),
     )
+    parsed = {"function": {"name": "f", "arguments": json.loads(RIGHT)}, "type": "function"}
+    yield "tool-parsed", "TGI 2", completion({"content": None, "tool_calls": [parsed]}), "right"
     yield "refusal", "OpenAI", completion({"content": None, "refusal": "No."}), REFUSED
     groq = completion({"content": RIGHT, "reasoning": DRAFT}, x_groq={"id": "req_1"})
     yield "groq", "Groq", groq, "right"

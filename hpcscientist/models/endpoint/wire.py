@@ -321,7 +321,8 @@ def _content(message: dict[str, Any]) -> tuple[str, str]:
     if not text and isinstance(calls, list):
         functions = [call.get("function") for call in calls if isinstance(call, dict)]
         given = [one.get("arguments") for one in functions if isinstance(one, dict)]
-        text = "\n".join(one for one in given if isinstance(one, str))
+        told = (json.dumps(one) if isinstance(one, dict) else one for one in given)
+        text = "\n".join(one for one in told if isinstance(one, str))
     apart = [message.get(key) for key in _REASONING if message.get(key)][:1]
     return _clean(text), _clean("".join(_texts([*apart, *thoughts]))).strip()
 
