@@ -232,6 +232,11 @@ def wrapped() -> Iterator[Row]:
     run = f"```python\n{FASTER}```\n\nThen run:\n\n```sh\npython experiment.py\n```\n"
     yield "fence-and-how-to-run", "GPT-4", PY, None, run, FASTER
     yield from commands()
+    whole = f"```markdown\n{NOTES}```"
+    yield "markdown-in-a-fence", "GPT-4", "notes.md", None, whole, NOTES
+    yield "rst-in-a-fence", "GPT-4", "notes.rst", None, f"```rst\n{TITLE}```\n", TITLE
+    shell = "```sh\nrun\n```\n\nthen\n\n```sh\nstop\n```"
+    yield "markdown-of-fences", "any", "notes.md", None, shell, shell
     yield "markdown-keeps-fences", "any", "notes.md", None, NOTES, NOTES
     yield (
         "path-fence-part",

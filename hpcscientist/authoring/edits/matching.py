@@ -252,6 +252,7 @@ def tight(lines: Sequence[str], marked: Sequence[int]) -> tuple[list[str], list[
 # Search texts that occur exactly, and new texts of whole files.
 
 _PROSE = (".md", ".rst", ".txt", ".html", ".xml", ".svg")  # files that may hold fences and tags
+_AS_PROSE = re.compile(r"\s*(?:```+|~~~+)\s*(?:markdown|md|rst|rest|text|txt)\b", re.IGNORECASE)
 _FILE_TAG = re.compile(r"\s*<(?:file|code|content|file_content|new_content|document)[\s>]")
 _WORD = re.compile(r"[A-Za-z0-9_]")
 
@@ -294,6 +295,8 @@ def whole_file(old: str | None, new: str, file: str, python: bool) -> Changed | 
         bare = without_command(new, file)
         text, beside = _bare(bare, file, python)
         beside = beside if bare == new else (*beside, COMMAND)
+    elif is_fenced(new) and _AS_PROSE.match(new):
+        text, beside = without(new, FENCES, True).rstrip("\n") + "\n", (FENCES,)
     diff = is_diff(text) and fault(text) is not None if python else is_patch(text)
     if diff and not file.endswith((".diff", ".patch")):
         return Refusal("the new text is a diff; write the whole file, or search and replace")
