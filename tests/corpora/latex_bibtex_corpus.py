@@ -797,6 +797,20 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
         0,
     ),
     (
+        "switches-that-may-be-set-both-ways",
+        {
+            "main.tex": _main(
+                "\\ifanon\\else\\section{One}a\\fi\\iflong\\else\\section{Two}\\fi"
+                "\\ifextra\\else b\\fi\\extratrue\\ifno\\else\\section{Three}c\\fi",
+                "\\newif\\ifanon\\newcommand{\\hide}{\\anontrue}\\newif\\ifextra"
+                "\\newif\\iflong\\ifx\\x\\y\\longtrue\\fi"
+                "\\let\\ifno\\iffalse\\ifx\\x\\y\\let\\ifno\\iftrue\\fi",
+            )
+        },
+        SECTIONS,
+        0,
+    ),
+    (
         "comments",
         {
             "main.tex": _main(

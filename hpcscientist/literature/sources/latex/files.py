@@ -48,15 +48,15 @@ END = re.compile(r"\\end\s*\{document\}")
 _CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])")
 _TEXT = re.compile(r"\\(?:begin\s*\{|chapter|(?:sub)*section)")  # not in a preamble
 _CONDITION = re.compile(
-    r"\\(if(?!f(?![a-zA-Z@]))[a-zA-Z@]*(?![a-zA-Z@])(?!\s*\{)|(?:else|fi)(?![a-zA-Z@]))"
+    r"\\(?P<mark>if(?!f(?![a-zA-Z@]))[a-zA-Z@]*(?![a-zA-Z@])(?!\s*\{)|(?:else|fi)(?![a-zA-Z@]))"
 )
-
-
 _SWITCH = re.compile(
     r"\\newif\s*\\(?P<new>if[a-zA-Z@]+)"
     r"|\\let\s*\\(?P<let>if[a-zA-Z@]+)\s*=?\s*\\if(?P<as>true|false)(?![a-zA-Z@])"
 )
-_SETS = re.compile(r"\\([a-zA-Z@]+)(true|false)(?![a-zA-Z@])")
+_SETS = re.compile(r"\\(?P<name>[a-zA-Z@]+)(?P<to>true|false)(?![a-zA-Z@])")
+_STEP = re.compile(rf"{_CONDITION.pattern}|{_SETS.pattern}|\\[^a-zA-Z@]|[{{}}]")
+_BOTH = {True, False}
 
 
 class Files(Protocol):
@@ -333,19 +333,33 @@ def _shown(source: str, switches: dict[str, bool | None]) -> str:
 
 
 def _without_switches(source: str, switches: dict[str, bool | None]) -> str:
-    """Return a text without what declares and sets switches, and add these to the known ones."""
+    """Return a text without what declares switches, and add these to the known ones.
+
+    A switch may be set both ways if one place sets it within braces or a condition, such as in a
+    macro that may not be called, or after its first use.
+    """
     for found in _SWITCH.finditer(source):
         switches.setdefault(found["new"] or found["let"], None)
-        if found["let"]:
-            switches[found["let"]] = found["as"] == "true"
+    source = _SWITCH.sub(lambda m: rf"\{m['let'][2:]}{m['as']}" if m["let"] else "", source)
     set_to: dict[str, set[bool]] = {}
-    for found in _SETS.finditer(source):
-        if f"if{found[1]}" in switches:
-            set_to.setdefault(f"if{found[1]}", set()).add(found[2] == "true")
+    used = set[str]()
+    depth = conditions = 0
+    for found in _STEP.finditer(source) if _SETS.search(source) else ():
+        mark, name = found["mark"], f"if{found['name']}"
+        if mark == "fi":
+            conditions = max(0, conditions - 1)
+        elif mark and mark != "else":
+            conditions += 1
+            used |= {mark} if not depth else set()
+        elif name in switches:
+            sure = not depth and not conditions and name not in used
+            set_to.setdefault(name, set()).update({found["to"] == "true"} if sure else _BOTH)
+        else:
+            depth = max(0, depth + {"{": 1, "}": -1}.get(found.group(), 0))
     for name, values in set_to.items():
         either = values | {switches[name]} - {None}
         switches[name] = either.pop() if len(either) == 1 else None
-    return _SWITCH.sub("", source)
+    return source
 
 
 def _body(source: str) -> str:
