@@ -259,6 +259,12 @@ def commands() -> Iterator[Row]:
     tee = f"tee settings.yaml << EOF\n{SETTINGS}EOF\n"
     yield "tee", "gpt-oss", "settings.yaml", None, tee, SETTINGS
     yield "cell", "a notebook", PY, None, f"%%writefile experiment.py\n{FASTER}", FASTER
+    more = "cat >> settings.yaml <<EOF\nseed: 1\nEOF\n"
+    yield "heredoc-that-appends", "any", "settings.yaml", None, more, more
+    cell = "%%writefile -a settings.yaml\nseed: 1\n"
+    yield "cell-that-appends", "any", "settings.yaml", None, cell, cell
+    two = "cat > settings.yaml <<EOF\na: 1\nEOF\ncat > b.yaml <<EOF\nb: 1\nEOF\n"
+    yield "two-heredocs", "any", "settings.yaml", None, two, two
     script = "cat > a.yaml <<EOF\nlr: 0.1\nEOF\n"
     yield "script-that-writes", "any", "run.txt", None, script, script
 

@@ -21,10 +21,10 @@ _FENCE = re.compile(r"\s*(?:```+|~~~+)[^`]*")
 _TAG = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")
 # A file as a shell's heredoc or a notebook's cell writes it.
 _WRITTEN = re.compile(
-    r"\s*(?P<command>(?:\$ )?(?:cat|tee)\b[^\n]*<<-?[ \t]*(?P<q>['\"]?)(?P<end>\w+)(?P=q)[^\n]*"
-    r"|%%(?:writefile|file)\b[^\n]*)\n(?P<inside>.*?)(?(end)(?<=\n)(?P=end)\s*)",
-    re.DOTALL,
+    r"(?:\$ )?(?:cat|tee)\b[^\n]*?<<-?[ \t]*(?P<q>['\"]?)(?P<end>\w+)(?P=q)[^\n]*"
+    r"|%%(?:writefile|file)\b[^\n]*"
 )
+_APPENDS = re.compile(r">>|\s-a\b")
 _ABOUT = re.compile(r"\s*<(path|file|filename|file_path|name|language)>[^<>\n]*</\1>[ \t]*\n?")
 _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{2,4}|#x[0-9a-f]{2,4});", re.IGNORECASE)
@@ -125,12 +125,21 @@ def fenced_parts(text: str) -> list[str]:
 def without_command(text: str, file: str) -> str:
     """Return a file's text without the command that writes it, such as `cat > a.py <<'EOF'`.
 
-    `cat > a.py` compiles as Python, so it would stay in the file.
+    `cat > a.py` compiles as Python, so it would stay in the file. A command that appends to the
+    file stays, and so does one with another after it: these do not write all of the file.
     """
     for plain in (text, without(text, FENCES, True)):
-        found = _WRITTEN.fullmatch(plain)
-        if found and PurePosixPath(file).name in re.findall(r"[\w.-]+", found["command"]):
-            return found["inside"]
+        command, _, inside = plain.lstrip().partition("\n")
+        found = _WRITTEN.fullmatch(command)
+        if found is None or _APPENDS.search(command):
+            continue
+        if PurePosixPath(file).name not in re.findall(r"[\w.-]+", command):
+            continue
+        if found["end"] is None:
+            return inside
+        *lines, last = inside.rstrip().split("\n")
+        if last == found["end"] and last not in lines:
+            return "\n".join([*lines, ""])
     return text
 
 
