@@ -231,13 +231,11 @@ def wrapped() -> Iterator[Row]:
     yield "part-closed-in-a-line", "small models", PY, "RATE = 0.1", part, FASTER
     run = f"```python\n{FASTER}```\n\nThen run:\n\n```sh\npython experiment.py\n```\n"
     yield "fence-and-how-to-run", "GPT-4", PY, None, run, FASTER
+    usage = "```sh\npython experiment.py --rate 1\n```\n\n```python\nmain()\n```\n"
+    broken = FASTER.replace("RATE = 0.2", "RATE = (0.2") + f'\n"""\n{usage}"""\n'
+    yield "fences-in-a-broken-file", "any", PY, None, broken, REFUSED
     yield from commands()
-    whole = f"```markdown\n{NOTES}```"
-    yield "markdown-in-a-fence", "GPT-4", "notes.md", None, whole, NOTES
-    yield "rst-in-a-fence", "GPT-4", "notes.rst", None, f"```rst\n{TITLE}```\n", TITLE
-    shell = "```sh\nrun\n```\n\nthen\n\n```sh\nstop\n```"
-    yield "markdown-of-fences", "any", "notes.md", None, shell, shell
-    yield "markdown-keeps-fences", "any", "notes.md", None, NOTES, NOTES
+    yield from prose()
     yield (
         "path-fence-part",
         "Cursor",
@@ -247,6 +245,20 @@ def wrapped() -> Iterator[Row]:
         FASTER,
     )
     yield "tags-of-parts", "Claude", PY, "<old>RATE = 0.1</old>", "<new>RATE = 0.2</new>", FASTER
+
+
+def prose() -> Iterator[Row]:
+    """Files of prose, which may hold fences of their own."""
+    whole = f"```markdown\n{NOTES}```"
+    yield "markdown-in-a-fence", "GPT-4", "notes.md", None, whole, NOTES
+    yield "rst-in-a-fence", "GPT-4", "notes.rst", None, f"```rst\n{TITLE}```\n", TITLE
+    shell = "```sh\nrun\n```\n\nthen\n\n```sh\nstop\n```"
+    yield "markdown-of-fences", "any", "notes.md", None, shell, shell
+    two = "```markdown\n# A\n```\n\nand\n\n```sh\nrun\n```\n"
+    yield "markdown-of-markdown", "any", "notes.md", None, two, two
+    shown = "```text\nloss: 0.1\n```\n"
+    yield "markdown-of-a-log", "any", "notes.md", None, shown, shown
+    yield "markdown-keeps-fences", "any", "notes.md", None, NOTES, NOTES
 
 
 def commands() -> Iterator[Row]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from pathlib import PurePosixPath
 
 from hpcscientist.authoring.edits.lexing import fault, indent_of, width
 from hpcscientist.authoring.edits.markup import (
@@ -252,7 +253,11 @@ def tight(lines: Sequence[str], marked: Sequence[int]) -> tuple[list[str], list[
 # Search texts that occur exactly, and new texts of whole files.
 
 _PROSE = (".md", ".rst", ".txt", ".html", ".xml", ".svg")  # files that may hold fences and tags
-_AS_PROSE = re.compile(r"\s*(?:```+|~~~+)\s*(?:markdown|md|rst|rest|text|txt)\b", re.IGNORECASE)
+# Fences that say that a file of this ending is within them.
+_AS_PROSE = {
+    ending: re.compile(rf"\s*(?:```+|~~~+)\s*(?:{names})\b", re.IGNORECASE)
+    for ending, names in ((".md", "markdown|md"), (".rst", "rst|rest"), (".txt", "text|txt"))
+}
 _FILE_TAG = re.compile(r"\s*<(?:file|code|content|file_content|new_content|document)[\s>]")
 _WORD = re.compile(r"[A-Za-z0-9_]")
 
@@ -295,8 +300,9 @@ def whole_file(old: str | None, new: str, file: str, python: bool) -> Changed | 
         bare = without_command(new, file)
         text, beside = _bare(bare, file, python)
         beside = beside if bare == new else (*beside, COMMAND)
-    elif is_fenced(new) and _AS_PROSE.match(new):
-        text, beside = without(new, FENCES, True).rstrip("\n") + "\n", (FENCES,)
+    elif (said := _AS_PROSE.get(PurePosixPath(file).suffix)) and said.match(new):
+        text = _unwrapped(new)
+        beside = (FENCES,) if text != new else ()
     diff = is_diff(text) and fault(text) is not None if python else is_patch(text)
     if diff and not file.endswith((".diff", ".patch")):
         return Refusal("the new text is a diff; write the whole file, or search and replace")
@@ -311,6 +317,15 @@ def whole_file(old: str | None, new: str, file: str, python: bool) -> Changed | 
             text, beside = "\n".join(full).rstrip("\n") + ending, (*beside, "elided lines")
     last = 0 if old is None else old.count("\n") + (not old.endswith("\n"))
     return Changed(text, "whole file", 1, last, beside)
+
+
+def _unwrapped(new: str) -> str:
+    """Return a text without the fences around all of it, or unchanged if the first ends earlier."""
+    inside = new.strip().split("\n")[1:-1]
+    first = next((line.strip() for line in inside if is_fence(line)), "opens")
+    if not is_fenced(new) or not first.strip("`~"):
+        return new
+    return without(new, FENCES, True).rstrip("\n") + "\n"
 
 
 def _filled(new: list[str], old: list[str], marked: list[int]) -> list[str] | Refusal:
@@ -445,13 +460,14 @@ def _bare(new: str, file: str, python: bool) -> tuple[str, tuple[str, ...]]:
 def _fenced(new: str) -> str | None:
     """Return the text within fences that compiles; None if there is none, or several.
 
-    Fences after it show how to run it, or what it prints.
+    Other fences show how to run it, or what it prints. It must be most of the text: a file that
+    does not compile may show how to call it in fences of its own.
     """
     block = fenced_block(new)
     if block is not None and fault(block) is None:
         return block
     parts = [part for part in fenced_parts(new) if fault(part) is None]
-    return parts[0] if len(parts) == 1 else None
+    return parts[0] if len(parts) == 1 and 2 * len(parts[0]) > len(new) else None
 
 
 def _told(new: str) -> tuple[str, tuple[str, ...]]:
