@@ -6,6 +6,7 @@ import gzip
 import io
 import random
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -312,11 +313,21 @@ def test_other_people_s_ways_to_name_authors() -> None:
         r"\Author{Ann Bee $^{1,}$*\orcidA{} and Carl Dee $^{2}$}\AuthorNames{no}",
         r"\author{Ann Bee,~\IEEEmembership{Member,~IEEE,} and~Carl~Dee,~\IEEEmembership{Fellow}}",
         r"\author{Ann Bee\thanks{x}\ \ $^{1}$ \& Carl Dee$^{2}$ \\ X}",
+        r"\author{Ann Bee and Carl Dee, E-mail: a@b.c}",
+        r"\author{Ann Bee, Carl Dee \texttt{\{bee,dee\}@b.c}}",
         r"\author{\begin{tabular}[t]{c}Ann Bee\\X\end{tabular} \and Carl Dee}",
     ],
 )
 def test_authors_as_templates_write_them(written: str) -> None:
     assert authors_of(written) == ("Ann Bee", "Carl Dee")
+
+
+@pytest.mark.parametrize("repeated", ["a", "~", "-", "{a", "a:"])
+def test_long_authors_are_read_at_once(repeated: str) -> None:
+    begun = time.process_time()
+    for _ in range(5):
+        authors_of(rf"\author{{Ann Bee {repeated * (19_000 // len(repeated))}}}")
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(

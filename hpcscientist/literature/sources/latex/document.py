@@ -45,10 +45,11 @@ _ASIDE = re.compile(
     r"|IEEEauthorrefmark|orcidlink|orcid[A-Z])(?![a-zA-Z])\*?"
 )
 _BETWEEN = re.compile(
-    r"\\(?:quad|qquad)(?![a-zA-Z])|,[\s~]*(?:(?:and|\\&)[\s~]+)?|[\s~]+(?:and|\\&)[\s~]+|;"
+    r"\\(?:quad|qquad)(?![a-zA-Z])|,[\s~]*(?:(?:and|\\&)[\s~]+)?|(?<![\s~])[\s~]+(?:and|\\&)[\s~]+|;"
 )
 _NO_NAME = re.compile(  # formulas with the numbers of notes, addresses, columns
-    r"\$[^$]*\$|[\d*†‡§]|[^\s{}]*@[^\s{}]*|\\begin\s*\{tabular\}(?:\[[^\]]*\])?\{[^{}]*\}"
+    r"\$[^$]*\$|(?:\b[\w-]{1,20}:\s?)?(?:\\?\{[^{}]{0,200}\}|[^\s{}]{0,100})@[^\s{}]*|[\d*†‡§]"
+    r"|\\begin\s*\{tabular\}(?:\[[^\]]*\])?\{[^{}]*\}"
 )
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|PhD|Ph\.D|MD)\.?", re.IGNORECASE)
 _BREAK = re.compile(r"\\\\(?:\[[^\]]*\])?|\\newline(?![a-zA-Z])|\n\s*\n")
