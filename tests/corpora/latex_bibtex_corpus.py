@@ -827,7 +827,7 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
             "main.tex": _main(
                 "\\section{One}a\\footnote{\\url{http://x.y/a%20b}} b"
                 "\\href{http://x.y/%7Ec}{ c}\\verb+%d+ d 5\\% e\\\\% no\n"
-                "% \\url{no}\n"
+                "{\\lstinline}% {no}\n% \\url{no}\n"
             )
         },
         [("One", "a http://x.y/a%20b b c +%d+ d 5% e")],
@@ -853,6 +853,17 @@ LATEX: list[tuple[str, dict[str, str], list[tuple[str, str]], int]] = [
             )
         },
         [("One", "a b c"), ("Two", "d")],
+        0,
+    ),
+    (
+        "options-between-arguments",
+        {
+            "main.tex": _main(
+                "\\section{One}\\parbox[t][2cm][c]{4cm}{a} \\raisebox{1ex}[0pt][0pt]{b}"
+                " \\resizebox*{1cm}{!}{c} \\scalebox{0.5}[1]{d} {\\color{red}} [e]"
+            )
+        },
+        [("One", "a b c d [e]")],
         0,
     ),
     (

@@ -68,13 +68,15 @@ _SLOT = re.compile(r"#([1-9])")
 class Macro:
     """A macro; `default` is the value of its first argument if that one is optional.
 
-    `starred`: a star may follow the name; it counts as an argument before the others.
+    `starred`: a star may follow the name; it counts as an argument before the others. `built_in`: a
+    star after the name, and options before each argument, say only how it looks.
     """
 
     body: str
     arguments: int = 0
     default: str | None = None
     starred: bool = False
+    built_in: bool = False
 
 
 def group(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str, int] | None:
@@ -118,7 +120,7 @@ def definitions(
 
     `known` are macros of earlier texts, which are returned too; a text can add to them.
     """
-    macros = {name: Macro(*of) for name, of in _BUILT_IN.items()} | dict(known)
+    macros = {name: Macro(*of, built_in=True) for name, of in _BUILT_IN.items()} | dict(known)
     kept: list[str] = []
     done = 0
     for found, name, defined, end in _definitions(source):
@@ -231,12 +233,15 @@ def _filled(macro: Macro, source: str, at: int) -> tuple[str, int]:
     values: list[str] = []
     if macro.starred:
         values.append("")
+    if macro.starred or macro.built_in:
         at += source[at : at + 1] == "*"
     if macro.default is not None:
         given = option(source, at)
         values.append(given[0] if given else macro.default)
         at = given[1] if given else at
     while len(values) < macro.arguments + macro.starred:
+        while macro.built_in and (looks := option(source, at)):
+            at = looks[1]
         found = group(source, at) or _token(source, at)
         if found is None:
             break
