@@ -210,7 +210,7 @@ def parse(text: str, reply_type: type[T], cut_off: bool = False) -> T:
 def _valid(objects: Sequence[dict[str, Any]], reply_type: type[T]) -> T:
     """Return the last of some objects that is a `reply_type`. Raises Unusable."""
     problems: list[tuple[int, str]] = [(-1, "the reply holds no JSON object")]
-    for found in (one for last in reversed(objects) for one in _with_wrapped(last)):
+    for found in (o for last in reversed(objects) for o in _with_wrapped(last, reply_type)):
         if is_too_deep(found):
             problems.append((0, "it is nested too deeply"))
             continue
@@ -227,18 +227,20 @@ def _valid(objects: Sequence[dict[str, Any]], reply_type: type[T]) -> T:
     raise Unusable(max(problems, key=lambda problem: problem[0])[1])
 
 
-def _with_wrapped(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _with_wrapped(found: dict[str, Any], reply_type: type[BaseModel]) -> Iterator[dict[str, Any]]:
     """Yield an object, and the ones within it that it may only wrap.
 
     Models that were trained on calls of tools, or shown a schema, write the reply into `arguments`,
-    `properties` or the like, beside names alone.
+    `properties` or the like, beside names alone. What is in a field of the reply is a part of it.
     """
     yield found
     for _ in range(_WRAPPED):
-        inside = [value for value in found.values() if not isinstance(value, str)]
-        if len(inside) != 1 or not isinstance(inside[0], dict) or not inside[0]:
+        inside = [name for name, value in found.items() if not isinstance(value, str)]
+        if len(inside) != 1 or inside[0] in reply_type.model_fields:
             return
-        found = inside[0]
+        found = found[inside[0]]
+        if not isinstance(found, dict) or not found:
+            return
         yield found
 
 

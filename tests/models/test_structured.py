@@ -116,6 +116,11 @@ def test_commas_before_closing_brackets_are_forgiven(text: str) -> None:
     assert find_objects(f"{GOOD} ,}}") == find_objects(GOOD)
 
 
+def test_a_part_of_a_reply_is_not_the_reply() -> None:
+    with pytest.raises(Unusable, match=r"edits: .*valid array"):
+        parse('{"note": "n", "edits": {"note": "of one edit"}}', Reply)
+
+
 DRAFT = '{"note": "draft", "edits": [{"file": "b.py"}]}'
 
 
