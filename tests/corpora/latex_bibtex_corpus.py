@@ -63,6 +63,22 @@ BIBTEX: list[tuple[str, str, list[Fields], int]] = [
         0,
     ),
     (
+        "names-of-institutions",
+        "@misc{k, title={One}, author={Department of Health \\& Human Services and"
+        " {Bee Labs, Inc., New York} and World Health Organization}}",
+        [
+            {
+                "title": "One",
+                "authors": (
+                    "Department of Health & Human Services",
+                    "Bee Labs, Inc., New York",
+                    "World Health Organization",
+                ),
+            }
+        ],
+        0,
+    ),
+    (
         "names-in-two-words",
         "@misc{k, title={One}, author={Bee Dee, Ann Eve and von der Eff, III, Carl Gee}}",
         [{"title": "One", "authors": ("Ann Eve Bee Dee", "Carl Gee von der Eff III")}],

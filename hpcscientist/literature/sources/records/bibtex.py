@@ -48,6 +48,7 @@ _VENUES = (
 _AND = re.compile(r"(?:^| )and(?= |$)", re.IGNORECASE)
 _COMMA, _AMPERSAND = re.compile(r","), re.compile(r"\s\\?&\s")
 _INITIALS = re.compile(r"(?:[A-Z]\.[\s~-]*)+|[A-Z]{1,3}")
+_BODY = re.compile(r"\b(?:of|for|the)\b", re.IGNORECASE)  # in names of institutions
 _JUNIOR = re.compile(r"(?:[JS]r|[IVX]+|Ph\.? ?D|M\.? ?D)\.?", re.IGNORECASE)
 _ET_AL = re.compile(r"(?:^|,? )et\.? al\.?\s*$")
 _NAME_PARTS = ("given", "prefix", "family", "suffix")
@@ -320,8 +321,11 @@ def names_of(value: str) -> tuple[str, ...]:
 def _listed(name: str) -> list[str]:
     """Return the names in what BibTeX takes for one: "Ann Bee, Carl Dee," or "Bee, A. & Dee, C.".
 
-    A name has at most three parts between commas, and of those the second is "Jr".
+    A name has at most three parts between commas, and of those the second is "Jr". Institutions may
+    have more, and an ampersand: "Department of Health & Human Services".
     """
+    if _BODY.search(name):
+        return [name]
     sides = _split(name, _AMPERSAND)
     if len(sides) > 1 and all("," in side or len(side.split()) > 1 for side in sides):
         return [one for side in sides for one in _listed(side)]
