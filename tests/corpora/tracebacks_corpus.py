@@ -865,6 +865,8 @@ def cases() -> Iterator[Case]:
     yield _case("links", links, ROWS, _BOTH, _ROWS_ERROR, "a terminal's links to files")
     doctest = textwrap.indent(plain, "    ")
     yield _case("doctest", f"Exception raised:\n{doctest}", ROWS, _BOTH, _ROWS_ERROR, "doctest")
+    heading = f"{plain.rstrip()}\n=== ERRORS ===\nexperiment.py:9: UserWarning: slow\n"
+    yield _case("heading-of-errors", heading, ROWS, _BOTH, _ROWS_ERROR, "a log's own heading")
     for name in ("python-3.11", "rich", "ipython"):
         windows = _log(name).replace("\n", "\r\n")
         yield _case(f"crlf-{name}", windows, ROWS, _BOTH, _ROWS_ERROR, f"{name}, \\r\\n")

@@ -53,7 +53,7 @@ _PRETTY_FRAME = re.compile(r"^(?P<path>\S+\.pyx?) (?P<line>[0-9]{1,9})(?: (?P<fu
 
 # pytest's. In its long form the place follows the code, in the short form it comes before, with the
 # function; both may stand in one report.
-_PYTEST_TOP = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$")
+_PYTEST_TOP = re.compile(r"^={10,} (?:FAILURES|ERRORS) ={10,}$")  # as wide as the terminal
 _PYTEST_END = re.compile(r"^=+ .* =+$")
 _PYTEST_TITLE = re.compile(r"^_{3,} \S.* _{3,}$")
 _PYTEST_OTHER = re.compile(r"^-+ Captured .* -+$")
