@@ -139,6 +139,8 @@ def beside() -> Iterator[Row]:
     tool = f"<apply_diff>\n<path>experiment.py</path>\n<diff>\n{roo}\n</diff>\n</apply_diff>"
     yield "apply-diff", "Roo Code", PY, None, tool, FASTER
     yield "comment-above", "Qwen2.5-Coder", PY, None, f"# A higher rate.\n{RATE}\n", FASTER
+    yield "word-above", "Qwen2.5-Coder", PY, None, f"Done\n{RATE}\n", FASTER
+    yield "code-above", "any", PY, None, f"import math\n\n{RATE}\n", REFUSED
     was = f"```python\nRATE = 0.1\n```\n{RATE}\n"
     yield "old-line-above", "Llama 3", PY, None, was, FASTER
     stale = RATE.replace("RATE = 0.1", "RATE = 0.5")

@@ -95,8 +95,10 @@ def _likeness(a: str, b: str) -> float:
 
 
 NO_TEXT = "the new text holds characters that cannot be written as UTF-8"
+BESIDE = "code stands beside its blocks; write the whole file, or the blocks alone"
 CONFLICT, CALL = "conflict markers", "a call of a tool"
 _HALF = 0.5
+_TALK = re.compile(r"[#<]|\w+$")  # a comment, a tag, a word
 
 
 def apply(
@@ -217,21 +219,24 @@ def _read(old: str | None, edit: Edit) -> Changed | Refusal:
     return _placed(old or "", edit.search, edit.replace, python)
 
 
-def _resolved(marked: markup.Blocks, old: str | None, file: str) -> Changed | None:
+def _resolved(marked: markup.Blocks, old: str | None, file: str) -> Changed | Refusal | None:
     """Return a whole file that holds blocks; None if nothing but the blocks belongs to the file.
 
     Tags, comments or code may stand beside a block. They are the file only if they hold most of the
-    old one: else its other lines would be lost silently.
+    old one: else its other lines would be lost silently. Nor is new code lost beside a block.
     """
     other, python = marked.other(file), is_python(file)
     known = {line.strip() for line in (old or "").split("\n")} - {""}
     left = known.difference(line.strip() for block in marked.blocks for line in block.search)
-    if not other or not (python or known.issuperset(other)) or _kept(left, other) <= _HALF:
+    if not other or not (python or known.issuperset(other)):
         return None
     text = marked.resolved(old or "")
     new = matching.whole_file(old, text, file, python) if text is not None else None
     if not isinstance(new, Changed) or (python and fault(new.text) is not None):
         return None  # talk around the blocks
+    if _kept(left, other) <= _HALF:
+        added = (line for line in other if line not in known and not _TALK.match(line))
+        return Refusal(BESIDE) if any(added) else None
     return replace(new, beside=(*new.beside, CONFLICT))
 
 
