@@ -380,6 +380,14 @@ def test_what_is_opened_again_and_again_ends(tmp_path: Path, opened: str) -> Non
     assert sum(len(section.text) for section, _ in sections) <= 3 * len(source)
 
 
+def test_comments_beside_verbatim_text_are_found_in_linear_time() -> None:
+    begun = time.process_time()
+    many = "\\lstinline[" * 50_000
+    odd = "".join(rf"\verb{chr(0x4E00 + number)}" for number in range(20_000))
+    assert latex_files.without_comments(f"{many}%no\n{odd}%no") == many + odd
+    assert time.process_time() - begun < 4
+
+
 def test_inputs_behind_macros_stay_within_the_project(tmp_path: Path) -> None:
     (tmp_path / "secret.tex").write_text(SECRET)
     paths = r"\newcommand{\up}{..}\newcommand{\get}[1]{\input{#1}}\def\input@path{{../}{/}}"

@@ -32,8 +32,8 @@ _DEEPEST = 20
 _KEPT = (".tex", ".ltx", ".latex", ".bbl", ".bib", ".txt", "")
 _COMMENT = re.compile(
     r"(?P<address>\\(?:url|nolinkurl|path|href)\s*\{[^{}\n]*\})"  # these hold percent signs
-    r"|(?P<verb>\\(?:verb\*?|lstinline|mintinline\{\w+\})(?![a-zA-Z])(?:\[[^\]\n]*\])?"
-    r"(?:(?P<mark>[^\sa-zA-Z*{}%])[^\n]*?(?P=mark)|\{[^{}\n]*\}))"
+    r"|(?P<verb>\\(?:verb\*?|lstinline|mintinline\{\w+\})(?![a-zA-Z])(?:\[[^\]\n]{0,1000}\])?"
+    r"(?:(?P<mark>[^\sa-zA-Z*{}%])[^\n]{0,1000}?(?P=mark)|\{[^{}\n]*\}))"
     r"|(?<!\\)(?P<escapes>(?:\\\\)*)%[^\n]*(?:\n[ \t]*)?"
 )
 _NAME = r"\{((?:[^{}\n]|\{[^{}\n]*\})*)\}"
