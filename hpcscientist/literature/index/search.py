@@ -97,8 +97,9 @@ def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLi
     LibraryError, which names the fix, if there is no library, or if it or its index is damaged.
     """
     paths = IndexPaths(LibraryPaths(folder).index)
-    for path in folder.rglob("*"):  # to open a pipe would wait for ever, a device has no end
-        if os.path.lexists(path) and not (path.is_file() or path.is_dir()):
+    # To open a pipe would wait for ever, a device has no end. A build may remove folders meanwhile.
+    for path in (Path(at, name) for at, _, names in os.walk(folder) for name in names):
+        if not path.is_file() and os.path.lexists(path):
             raise LibraryError(
                 f"{path}: is no regular file; remove it, then the same `hpcsci library build … "
                 f"--out {folder}` makes it anew"

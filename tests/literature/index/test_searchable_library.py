@@ -59,6 +59,23 @@ def test_what_is_no_regular_file_is_named_and_not_opened(
         open_library(library)
 
 
+def test_a_folder_that_a_build_removes_meanwhile_is_no_fault(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, scandir = Path(shutil.copytree(folder, tmp_path / "library")), os.scandir
+    going = library / "index" / "going"
+    going.mkdir()
+
+    def removing(path: str) -> object:
+        if str(path) == str(going):
+            going.rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", removing)
+    assert len(open_library(library)) == 201
+    assert not going.exists()
+
+
 def test_it_is_a_library(library: SearchableLibrary) -> None:
     port: Library = library
     assert len(port) == 201
