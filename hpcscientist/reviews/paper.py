@@ -336,7 +336,9 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
     raw = files.text(main) or ""
     whole, missing = flattened(files, main)
     macros, source = definitions(whole)
-    expander = Expander(macros)
+    # Packages' commands say which text is hidden, so they are expanded when that is taken out.
+    expander = Expander({name: macro for name, macro in macros.items() if not macro.built_in})
+    shaper = Expander({name: macro for name, macro in macros.items() if macro.built_in})
     head, *rest = BEGIN.split(source, maxsplit=1)
     body = expander.expand(rest[0] if rest else head)
     body = END.split(filled(files, main, body), maxsplit=1)[0]
@@ -344,6 +346,7 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
     white = hidden_text.whites(whole)
     shown, hidden = hidden_text.without(body, white)
     _, of_head = hidden_text.without(head, white)
+    shown, head = shaper.expand(shown), shaper.expand(head)
     title = latex_document.title_of(head) or latex_document.title_of(body) or path.stem
     sections = _tex_sections(shown.replace(r"\maketitle", ""))
     cited = latex_document.references(files, main, without_comments(whole))
