@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _MATH_MARK = re.compile(r"\$\$?|\\.", re.DOTALL)
 _CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 _DEEPEST = 50
+_DEEPEST_OPTIONS = 5  # each unclosed bracket doubles what pylatexenc tries
 _LONGEST = 100_000
 _COMBINING = {
     "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306",
@@ -98,7 +99,8 @@ def _accented(found: re.Match[str]) -> str:
 
 def _by_parser(piece: str) -> str:
     """Decode macros that are not in the tables. A last resort, since it takes a millisecond."""
-    if len(piece) > _LONGEST or _depth(piece) > _DEEPEST:
+    too_deep = _depth(piece) > _DEEPEST or _depth(piece, "[]") > _DEEPEST_OPTIONS
+    if len(piece) > _LONGEST or too_deep:
         return _stripped(piece)
     from pylatexenc.latexwalker import LatexWalkerError  # noqa: PLC0415  not needed by most texts
 
@@ -112,10 +114,10 @@ def _by_parser(piece: str) -> str:
     return f"{lead}{text.strip()}{trail}"
 
 
-def _depth(piece: str) -> int:
+def _depth(piece: str, pair: str = "{}") -> int:
     deepest = depth = 0
-    for brace in _BRACES.findall(piece):
-        depth += 1 if brace == "{" else -1
+    for mark in re.findall(rf"(?<!\\)[{re.escape(pair)}]", piece):
+        depth += 1 if mark == pair[0] else -1
         deepest = max(deepest, depth)
     return deepest
 

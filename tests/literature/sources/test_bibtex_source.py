@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.literature.sources.base import Item, Trouble
 from hpcscientist.literature.sources.records import bibtex
+from hpcscientist.literature.sources.tex import plain
 from hpcscientist.records.literature import Paper
 
 
@@ -164,3 +165,8 @@ def test_papers_wait_for_the_volume_that_they_name_and_no_longer(tmp_path: Path)
         ("Three", 2020, "Proc. of X"),
         ("Four", None, ""),
     ]
+
+
+def test_brackets_that_never_close_are_read_at_once() -> None:
+    """The LaTeX parser tries twice as much for each; forty of them took it for ever."""
+    assert plain(r"\color[" * 40 + "Ann Bee").endswith("[Ann Bee")
