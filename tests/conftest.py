@@ -13,6 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from slurm_kit import Cluster, close_cluster, open_cluster, why_not
 
+from hpcscientist.system.lean import start_quickly
+
+start_quickly()
+
 # Without deadlines, and with the same examples in every run.
 settings.register_profile(
     "deterministic",

@@ -19,6 +19,7 @@ import click
 from hpcscientist import __version__
 from hpcscientist.errors import HpcsciError, UsageError
 from hpcscientist.system.inherited import adapt_to_limits, limit_met, reset_signals
+from hpcscientist.system.lean import spare_pandas, start_quickly
 
 
 class LazyGroup(click.Group):
@@ -43,6 +44,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self._lazy[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        spare_pandas()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -156,6 +158,7 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by the caller: `hpcsci results DIR >&-`
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (until the end)
     reset_signals()
+    start_quickly()
     try:
         adapt_to_limits()
     except UsageError as error:

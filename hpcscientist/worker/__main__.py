@@ -16,7 +16,7 @@ import json
 import os
 import sys
 
-from hpcscientist.system.lean import without
+from hpcscientist.system.lean import start_quickly, without
 
 
 def main() -> None:
@@ -24,6 +24,7 @@ def main() -> None:
     words = sys.argv[1:]
     if not 1 <= len(words) <= 3:
         sys.exit("hpcsci worker: python -m hpcscientist.worker TRIAL_FOLDER [RUN [JOB_FOLDER]]")
+    start_quickly()
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415
     if words == ["--fork"]:

@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 
 from hpcscientist.execution.backends.slurm.batches import BatchFolder
-from hpcscientist.system.lean import without
+from hpcscientist.system.lean import start_quickly, without
 
 MODULE = "hpcscientist.worker.element"
 
@@ -23,6 +23,7 @@ def run_element(folder: Path, task: int) -> int:
     If a trial raises, its error is printed and the others still run. Raises SystemExit when the
     task is stopped.
     """
+    start_quickly()
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415
     place = BatchFolder(folder)

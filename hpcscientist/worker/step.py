@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpcscientist.execution.backends.steps import STEP_FILE
 from hpcscientist.files.atomic import write_text
-from hpcscientist.system.lean import without
+from hpcscientist.system.lean import start_quickly, without
 
 MODULE = "hpcscientist.worker.step"
 
@@ -24,6 +24,7 @@ def main() -> None:
         sys.exit("hpcsci worker: this is run by Slurm, as a step of a job")
     trial, run, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     write_text(folder / STEP_FILE, f"{job}.{step}\n")
+    start_quickly()
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415
     run_trial(trial, run)
