@@ -17,14 +17,20 @@ from hpcscientist.system.lean import start_quickly
 
 start_quickly()
 
-# Without deadlines, and with the same examples in every run.
-settings.register_profile(
-    "deterministic",
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("deterministic")
+# Without deadlines, and with the same examples in every run; with --full, more of them.
+for _profile, _examples in (("gate", 50), ("full", 200)):
+    settings.register_profile(
+        _profile,
+        max_examples=_examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many examples are drawn where a test does not say it."""
+    settings.load_profile("full" if config.getoption("--full") else "gate")
 
 
 # Markers of what a test needs besides this package; see pyproject.toml.

@@ -14,8 +14,6 @@ from hpcscientist.recipe.packages import available
 
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 SOURCES = Path(hpcscientist.__file__).parent
-# Programs that are broken on purpose.
-BROKEN = "bench/broken"
 
 
 @pytest.mark.parametrize("folder", sorted(shipped_folder().glob("*/recipe.toml")), ids=str)
@@ -61,11 +59,11 @@ def test_packages_of_the_standard_library(name: str) -> None:
     assert check(files) == []
 
 
+@pytest.mark.full
 def test_all_sources_of_this_package() -> None:
     files = {
         str(path.relative_to(SOURCES.parent)): path.read_bytes().decode()
         for path in sorted(SOURCES.rglob("*.py"))
-        if BROKEN not in path.as_posix()
     }
     assert len(files) > 200
     assert [str(problem) for problem in check(files)] == []

@@ -162,6 +162,7 @@ def test_what_a_kill_interrupts_is_done_once(recorded: Recorded) -> None:
     assert [fixed["ran_after"] for fixed in outcomes[2]["fixed"]] == [3, 3, 3]
 
 
+@pytest.mark.full
 def test_modes_differ_where_the_model_needs_what_they_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,6 +240,7 @@ def test_what_stops_it_names_the_way_to_go_on(
         assert "code" not in server.asked
 
 
+@pytest.mark.full
 def test_nothing_that_failed_compares_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from benchmarks.library.memory import PeakMemory, tree_mb
 from benchmarks.library.sides import text_length
 
 
+@pytest.mark.full
 def test_each_figure_stands_beside_what_it_is_compared_with(tmp_path: Path) -> None:
     options = Options(pdfs=3, abstracts=60, queries=5, runs=1, jobs=1, folder=tmp_path)
 

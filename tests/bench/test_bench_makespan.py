@@ -29,6 +29,7 @@ def check(figures: list[Figure], count: int) -> None:
         assert math.isfinite(row["value"])
 
 
+@pytest.mark.full
 def test_makespan_runs_the_real_loop() -> None:
     """What the model and the trials take is slept, so no campaign is faster than its bound."""
     script = Script(latency_s=0.01, pilot_s=0.01, full_s=0.02, slots=4)
@@ -65,7 +66,7 @@ def test_makespan_refuses_lengths_that_its_bound_cannot_reckon_with(
         Script(pilot_s=pilot_s, full_s=full_s)
 
 
-@pytest.mark.parametrize("ideas", [3, 24])
+@pytest.mark.parametrize("ideas", [3, pytest.param(24, marks=pytest.mark.full)])
 async def test_makespan_bound_counts_every_trial(ideas: int, tmp_path: Path) -> None:
     """With one slot, and nothing that takes time but full trials, it is what they take."""
     script = Script(latency_s=0.0, pilot_s=0.0, full_s=0.01, slots=1)

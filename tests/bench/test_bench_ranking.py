@@ -27,6 +27,7 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.literature.ranking import ordinals
 
 
+@pytest.mark.full
 def test_ranking_by_attributes_lowers_the_share_of_wrong_tasks() -> None:
     said: list[str] = []
     found = {f.name: f for f in figures(Options(seeds=(10,)), said.append)}

@@ -13,6 +13,7 @@ from benchmarks.results import figures, read_bare
 from hpcscientist.bench.figure import Figure, TimedCall, as_json, measure
 
 
+@pytest.mark.full
 def test_each_figure_stands_beside_what_it_is_compared_with(tmp_path: Path) -> None:
     found = {figure.name: figure for figure in figures(3, 2, runs=1, folder=tmp_path)}
     loose, compacted = found["results, loose files"], found["results, compacted"]
