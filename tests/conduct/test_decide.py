@@ -108,7 +108,6 @@ def check_order_and_kills(shape: Shape, luck: Luck, seed: int) -> None:
         }
 
 
-@settings(max_examples=150)
 @given(SHAPES, LUCK, SEEDS)
 def test_neither_order_nor_kills_change_what_is_run(shape: Shape, luck: Luck, seed: int) -> None:
     check_order_and_kills(shape, luck, seed)
@@ -121,7 +120,6 @@ def test_nor_in_thousands_of_campaigns(shape: Shape, luck: Luck, seed: int) -> N
     check_order_and_kills(shape, luck, seed)
 
 
-@settings(max_examples=150)
 @given(SHAPES, LUCK, SEEDS, st.integers(0, 30))
 def test_a_bad_machine_ends_nothing_but_its_ideas(
     shape: Shape, luck: Luck, seed: int, kills: int

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.revising import REPEATS
@@ -212,7 +212,6 @@ def kept(steps: Sequence[AnyStep]) -> set[AnyStep]:
     return {step for step in steps if not isinstance(step, Abandon)}
 
 
-@settings(max_examples=300)
 @given(LUCK, STRATEGIES, st.integers(0, 2**16), st.randoms(use_true_random=False))
 def test_what_ends_first_changes_nothing(
     luck: Luck, own: Strategy, seed: int, draw: random.Random
@@ -223,7 +222,6 @@ def test_what_ends_first_changes_nothing(
     assert one.told == other.told
 
 
-@settings(max_examples=300)
 @given(
     LUCK, STRATEGIES, st.integers(0, 2**16), st.integers(0, 40), st.randoms(use_true_random=False)
 )
@@ -241,7 +239,6 @@ def test_a_driver_killed_anywhere_changes_nothing(
         assert resumed.told == whole.told
 
 
-@settings(max_examples=300)
 @given(
     LUCK, STRATEGIES, st.integers(0, 2**16), st.integers(0, 40), st.randoms(use_true_random=False)
 )
@@ -257,7 +254,6 @@ def test_nothing_is_built_on_what_the_machine_infra_failed(
         assert kept(killed.done) <= kept(resumed.done)
 
 
-@settings(max_examples=300)
 @given(LUCK, STRATEGIES, st.integers(0, 2**16))
 def test_versions_descend_from_earlier_ones_and_are_tried_once(
     luck: Luck, own: Strategy, seed: int
