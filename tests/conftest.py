@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -58,6 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items[:] = [item for item in items if not any(map(item.get_closest_marker, LEFT_OUT))]
     if hasattr(config, "workerinput"):
         items.sort(key=_turn)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let no garbage collection look through all that was collected, which stays to the end."""
+    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -29,7 +30,7 @@ from hpcscientist.records.events import (
 pytestmark = pytest.mark.e2e
 
 FOLDER = Path(__file__).with_name("earlier_releases")
-RELEASES = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*.tar.xz"))
+RELEASES = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*-*.tar.xz"))
 JOURNALS = [f"journal-{number}" for number in range(1, VERSION)]  # one of each before this one
 
 
@@ -126,6 +127,18 @@ def test_it_is_shown_resumed_and_ends_as_it_would_have(name: str, tmp_path: Path
     assert not [e for e in new if isinstance(e, ReplyRecorded) and e.key in replies]
     trials = {event.key for event in old if isinstance(event, TrialEnded)}
     assert not [e for e in new if isinstance(e, TrialEnded) and e.key in trials]
+
+
+def test_each_number_that_an_earlier_release_showed_is_shown_in_the_same_digits(
+    tmp_path: Path,
+) -> None:
+    """Intervals and p-values too: they are computed anew whenever results are shown."""
+    done = unpack("finished", tmp_path).run("results", "run", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    shown = list(csv.DictReader(done.stdout.splitlines()))
+    recorded = csv.DictReader((FOLDER / "finished.csv").read_text().splitlines())
+    for row, wanted in zip(shown, recorded, strict=True):
+        assert {name: row[name] for name in wanted} == wanted  # later releases add columns
 
 
 def test_a_finding_of_the_first_release_is_measured_again(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from hpcscientist.records.events import (
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.trial import Scored, Stage, TrialReport, Usage
 
-TRIALS = 2000
+TRIALS = 1000
 AN_IDEA = 4
 BYTES = 2400  # of a trial with its share of its idea; measured: 1700, and 4300 as records
 ONE_BY_ONE = 256 << 10  # on top of what is kept, while a journal is read

@@ -55,9 +55,12 @@ def table(
     return f"{header}\n" + "".join(f"{i},{value(i)}\n" for i in ids)
 
 
+NO_PREDICTIONS = (b"id,label\n", pickle.dumps([1.0]), b"\x93NUMPY\x01\x00", b"\xff" * 4096)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "digits"])
 @pytest.mark.parametrize(
-    "content", [b"", b"id,label\n", pickle.dumps([1.0]), b"\x93NUMPY\x01\x00", b"\xff" * 4096]
+    "content", [b"", *(pytest.param(one, marks=pytest.mark.full) for one in NO_PREDICTIONS)]
 )
 def test_what_is_no_prediction_is_refused(topic: Find, name: str, content: bytes) -> None:
     assert topic(name).score(content) == BAD_PREDICTIONS
