@@ -274,6 +274,52 @@ def test_processes_are_bounded_in_a_namespace_of_their_own(uid: int) -> None:
         assert numbers == 300 + 360
 
 
+IN_SHARED_MEMORY = """
+import io, os, shutil, sys, tempfile, threading
+from pathlib import Path
+from hpcscientist.execution.bounds import pid_namespace
+from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, RunPlace, supervise
+from hpcscientist.system.processes import prctl
+if int(sys.argv[1]):
+    os.setgroups([])
+    os.setresgid(*[int(sys.argv[1])] * 3)
+    os.setresuid(*[int(sys.argv[1])] * 3)
+    prctl(4, 1)  # PR_SET_DUMPABLE: as after exec, what /proc has of this process is its own
+mine, other = (Path(tempfile.mkdtemp(dir="/dev/shm")) for _ in range(2))
+try:
+    (mine / "given").write_text("7")
+    show = f"cat given > {mine}/made; touch /dev/shm/left; ls /dev/shm"
+    place = RunPlace(mine, {"PATH": os.environ["PATH"], "ELSE": "/dev/shm/nothing-is-here"})
+    log, bounds = io.BytesIO(), Bounds(600, 512, 8, apart=True)
+    supervise(["sh", "-c", show], place, bounds, threading.Event(), BoundedLog(log))
+    seen = {"left": "left", mine.name: "mine", other.name: "other"}
+    print(int(pid_namespace.is_possible()), (mine / "made").read_text())
+    print(*sorted(seen.get(name, name) for name in log.getvalue().decode().split()))
+    print(Path("/dev/shm/left").exists())
+finally:
+    shutil.rmtree(mine)
+    shutil.rmtree(other)
+"""
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no shared memory here")
+@pytest.mark.parametrize("uid", [0, 65534])
+def test_a_folder_in_shared_memory_is_there_and_no_other(uid: int) -> None:
+    """A site's TMPDIR may be /dev/shm, and with it a trial's folder."""
+    if uid and os.geteuid() != 0:
+        uid = 0
+    said = subprocess.run(
+        [sys.executable, "-c", IN_SHARED_MEMORY, str(uid)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    possible, *found = said.split()
+    if possible == "0":
+        pytest.skip("NOT TESTED: there are no namespaces of process ids here")
+    assert found == ["7", "left", "mine", "False"]
+
+
 def test_memory_is_watched_over_the_whole_tree(tmp_path: Path) -> None:
     code = (
         "import os, time\nfor _ in range(2):\n"

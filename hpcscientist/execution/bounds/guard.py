@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Sequence
 from typing import NoReturn
 
 from hpcscientist.execution.bounds import pid_namespace
@@ -30,13 +31,13 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal
 _LOST_EXIT = 137
 
 
-def leave_guard(life: int, processes: int, apart_mb: int = 0) -> None:
+def leave_guard(life: int, processes: int, apart_mb: int = 0, kept: Sequence[str] = ()) -> None:
     """Fork; return in the child, which is to become the candidate, and guard it in the parent.
 
     `life` is the reading end of the worker's pipe. With `apart_mb`, the candidate gets a namespace
-    of its own, with at most `processes` processes and `apart_mb` MiB of shared memory; 0: it runs
-    among all other processes. Call it in a single-threaded child of the worker that is about to
-    execute another program. Raises OSError.
+    of its own, with at most `processes` processes and `apart_mb` MiB of shared memory, in which
+    the folders `kept` stay; 0: it runs among all other processes. Call it in a single-threaded
+    child of the worker that is about to execute another program. Raises OSError.
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     guard = os.getpid()
@@ -47,7 +48,7 @@ def leave_guard(life: int, processes: int, apart_mb: int = 0) -> None:
     if candidate:
         _guard(candidate, life, told)
     if apart_mb:
-        pid_namespace.become_first(told, tell, apart_mb, processes)
+        pid_namespace.become_first(told, tell, apart_mb, processes, kept)
         os.setsid()
         return
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -5,7 +5,8 @@ other trial, and so escape all limits that are enforced from outside. In a proce
 pid_namespaces(7)) it cannot reach them, and the kernel kills whatever is left of it when the
 namespace's first process ends. Root creates the namespace directly, other users within a user
 namespace, in which they keep their user id and gain no capability. Shared memory (System V and
-/dev/shm) is private too, and removed with the namespace. The limit on its processes counts only
+/dev/shm) is private too, and removed with the namespace, but for the folders there that the command
+needs: a site's TMPDIR may be one. The limit on its processes counts only
 its own, if the kernel can: see `counts_own_processes`.
 
 If the kernel or the site forbids namespaces, a candidate runs among all processes of the user and
@@ -21,6 +22,7 @@ import re
 import select
 import signal
 import struct
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NoReturn
 
@@ -31,6 +33,8 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _REC, _PRIVATE = 1 << 14, 1 << 18
 _CONTROLS = b"/sys/fs/cgroup"  # whoever can write there can freeze and kill the user's processes
 _COUNTS_BY_NAMESPACE, _NUMBERS_BY_NAMESPACE = (5, 14), (6, 14)  # Linux
+_SHARED = "/dev/shm"
+_IN_SHARED = re.compile(r"(?:^|[:=])/dev/shm/([^/:]+)")
 _RESERVED = 300  # process ids that the kernel assigns only once, at a namespace's start
 _STATUS = struct.Struct("i")
 _LOST_EXIT = 137
@@ -46,7 +50,7 @@ def is_possible() -> bool:
             separate()
             first = os.fork()
             if first == 0:
-                _hide_others(1)
+                _hide_others(1, ())
                 os._exit(0)
             os._exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) != 0)
         finally:
@@ -80,12 +84,18 @@ def separate() -> None:
             file.write(text)
 
 
-def become_first(told: int, tell: int, shared_mb: int, processes: int) -> None:
+def kept_in_shared(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in /dev/shm below which a command's words and variables have paths."""
+    return tuple({name for word in words for name in _IN_SHARED.findall(word)})
+
+
+def become_first(told: int, tell: int, shared_mb: int, processes: int, kept: Sequence[str]) -> None:
     """Become the namespace's first process; return in its child, which is to become the candidate.
 
     `tell` is the writing end of a pipe whose reading end `told` only the guard keeps open. The
     candidate's wait status is written to it; see `status_of`. `shared_mb` limits /dev/shm, in MiB,
-    and `processes` limits the number of processes. Raises OSError.
+    where the folders `kept` stay what they are, and `processes` limits the number of processes.
+    Raises OSError.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.close(told)
@@ -94,7 +104,7 @@ def become_first(told: int, tell: int, shared_mb: int, processes: int) -> None:
     if poll.poll(0):  # nobody reads it: the guard died before the lines above
         os._exit(_LOST_EXIT)
     os.setsid()
-    _hide_others(shared_mb)
+    _hide_others(shared_mb, kept)
     _bound_numbers(processes)
     candidate = os.fork()
     if candidate:
@@ -153,8 +163,8 @@ def close_all_but(*kept: int) -> None:
                 continue  # the one of the listing itself
 
 
-def _hide_others(shared_mb: int) -> None:
-    """Make /proc show only this namespace, shared memory empty, and control groups read-only.
+def _hide_others(shared_mb: int, kept: Sequence[str]) -> None:
+    """Make /proc show only this namespace, /dev/shm what is kept, and control groups read-only.
 
     Raises OSError.
     """
@@ -163,7 +173,16 @@ def _hide_others(shared_mb: int) -> None:
     _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
     with contextlib.suppress(OSError):  # there is none
         options = f"size={shared_mb}m,mode=1777".encode()
-        _mount(b"tmpfs", b"/dev/shm", b"tmpfs", _NOSUID | _NODEV, options)
+        folders = {}
+        for name in kept:
+            with contextlib.suppress(OSError):  # a variable may name what is not there
+                folders[name] = os.open(f"{_SHARED}/{name}", os.O_PATH | os.O_DIRECTORY)
+        _mount(b"tmpfs", _SHARED.encode(), b"tmpfs", _NOSUID | _NODEV, options)
+        for name, folder in folders.items():
+            os.mkdir(f"{_SHARED}/{name}")  # noqa: PTH102 (no imports here)
+            here = f"{_SHARED}/{name}".encode()
+            _mount(f"/proc/self/fd/{folder}".encode(), here, None, _BIND | _REC)
+            os.close(folder)
     with contextlib.suppress(OSError):  # there are none, or we have no access anyway
         _mount(_CONTROLS, _CONTROLS, None, _BIND | _REC)
         _mount(None, _CONTROLS, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)

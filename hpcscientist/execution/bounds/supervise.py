@@ -148,10 +148,10 @@ _OOM_SCORE = "100"
 _ROOM = 16
 
 
-def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
+def preparation(bounds: Bounds, life: int, kept: Sequence[str]) -> Callable[[], None]:
     """Return the function to run in this process's child, between fork and exec.
 
-    `life` is the reading end of a pipe that this process keeps open.
+    `life` is the reading end of a pipe that this process keeps open. `kept` are names in /dev/shm.
     """
     apart_mb = bounds.memory_mb if bounds.apart and pid_namespace.is_possible() else 0
     # Beyond the limit, so that a look from outside can see that it was exceeded.
@@ -168,7 +168,7 @@ def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
     }
 
     def prepare() -> None:
-        leave_guard(life, most, apart_mb)
+        leave_guard(life, most, apart_mb, kept)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 (no imports here)
             file.write(_OOM_SCORE)
@@ -275,6 +275,8 @@ def _started(
     The process returned is the guard, which exits the way the command exits. Raises OSError.
     """
     life, alive = os.pipe()
+    words = (*command, *place.environment.values(), str(place.folder))
+    kept = pid_namespace.kept_in_shared(words)
     try:
         try:
             process = subprocess.Popen(
@@ -285,7 +287,7 @@ def _started(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if joined else subprocess.PIPE,
                 start_new_session=True,
-                preexec_fn=preparation(bounds, life),  # noqa: PLW1509 (a worker runs no threads)
+                preexec_fn=preparation(bounds, life, kept),  # noqa: PLW1509 (a worker runs no threads)
             )
         except subprocess.SubprocessError as error:  # our own code between fork and exec failed
             said = "a process could not be set up: see `ulimit -u` and `ulimit -n`"
