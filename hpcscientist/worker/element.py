@@ -23,7 +23,6 @@ def run_element(folder: Path, task: int) -> int:
     If a trial raises, its error is printed and the others still run. Raises SystemExit when the
     task is stopped.
     """
-    start_quickly()
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415
     place = BatchFolder(folder)
@@ -45,6 +44,7 @@ def main() -> None:
     number = os.environ.get("SLURM_ARRAY_TASK_ID")
     if len(sys.argv) != 2 or number is None:
         sys.exit("hpcsci worker: this is run by Slurm, as an array task")
+    start_quickly()
     sys.exit(1 if run_element(Path(sys.argv[1]), int(number)) else 0)
 
 

@@ -233,8 +233,8 @@ def test_what_was_killed_with_its_namespace_has_its_processor_time_counted(
     assert ended.cpu_s > 0.5
 
 
-LIMITS = """
-import io, os, sys, threading
+AS_USER = """
+import io, os, shutil, sys, tempfile, threading
 from pathlib import Path
 from hpcscientist.execution.bounds import pid_namespace
 from hpcscientist.execution.bounds.supervise import BoundedLog
@@ -246,26 +246,35 @@ if int(sys.argv[1]):
     os.setresuid(*[int(sys.argv[1])] * 3)
     prctl(4, 1)  # PR_SET_DUMPABLE: as after exec, what /proc has of this process is its own
 log, bounds = io.BytesIO(), Bounds(600, 512, 8, processes=320, apart=True)
+def said(show, folder, environment):
+    place = RunPlace(folder, environment)
+    supervise(["sh", "-c", show], place, bounds, threading.Event(), BoundedLog(log))
+    return log.getvalue().decode()
+print(int(pid_namespace.is_possible()))
+"""
+
+
+def told_in_namespace(uid: int, code: str) -> list[str]:
+    """Return what this code prints as a user, by word, if it can make namespaces."""
+    who = str(uid if os.geteuid() == 0 else 0)  # 0: whoever we are
+    possible, *words = subprocess.run(
+        [sys.executable, "-c", AS_USER + code, who], check=True, capture_output=True, text=True
+    ).stdout.split()
+    if possible == "0":
+        pytest.skip("NOT TESTED: there are no namespaces of process ids here")
+    return words
+
+
+LIMITS = """
 show = "ulimit -u 2>/dev/null || ulimit -p; cat /proc/sys/kernel/pid_max"
-place = RunPlace(Path("/"), dict(os.environ))
-ended = supervise(["sh", "-c", show], place, bounds, threading.Event(),
-    BoundedLog(log))
-print(int(pid_namespace.is_possible()), int(pid_namespace.counts_own_processes()))
-print(log.getvalue().decode())
+print(int(pid_namespace.counts_own_processes()), said(show, Path("/"), dict(os.environ)))
 """
 
 
 @pytest.mark.parametrize("uid", [0, 65534])
 def test_processes_are_bounded_in_a_namespace_of_their_own(uid: int) -> None:
     """By the kernel, and no others count: those of the user's other trials and programs."""
-    if uid and os.geteuid() != 0:
-        uid = 0  # whoever we are
-    said = subprocess.run(
-        [sys.executable, "-c", LIMITS, str(uid)], check=True, capture_output=True, text=True
-    ).stdout
-    possible, counts_own, limit, numbers = map(int, said.split())
-    if not possible:
-        pytest.skip("NOT TESTED: there are no namespaces of process ids here")
+    counts_own, limit, numbers = map(int, told_in_namespace(uid, LIMITS))
     release = tuple(map(int, os.uname().release.split(".")[:2]))
     if uid or os.geteuid() != 0:
         assert counts_own == (release >= (5, 14))
@@ -275,49 +284,31 @@ def test_processes_are_bounded_in_a_namespace_of_their_own(uid: int) -> None:
 
 
 IN_SHARED_MEMORY = """
-import io, os, shutil, sys, tempfile, threading
-from pathlib import Path
-from hpcscientist.execution.bounds import pid_namespace
-from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, RunPlace, supervise
-from hpcscientist.system.processes import prctl
-if int(sys.argv[1]):
-    os.setgroups([])
-    os.setresgid(*[int(sys.argv[1])] * 3)
-    os.setresuid(*[int(sys.argv[1])] * 3)
-    prctl(4, 1)  # PR_SET_DUMPABLE: as after exec, what /proc has of this process is its own
 mine, other = (Path(tempfile.mkdtemp(dir="/dev/shm")) for _ in range(2))
+elsewhere = Path(tempfile.mkdtemp())
+named = elsewhere / "link" if {linked} else mine
+if {linked}:
+    named.symlink_to(mine)
 try:
     (mine / "given").write_text("7")
-    show = f"cat given > {mine}/made; touch /dev/shm/left; ls /dev/shm"
-    place = RunPlace(mine, {"PATH": os.environ["PATH"], "ELSE": "/dev/shm/nothing-is-here"})
-    log, bounds = io.BytesIO(), Bounds(600, 512, 8, apart=True)
-    supervise(["sh", "-c", show], place, bounds, threading.Event(), BoundedLog(log))
-    seen = {"left": "left", mine.name: "mine", other.name: "other"}
-    print(int(pid_namespace.is_possible()), (mine / "made").read_text())
-    print(*sorted(seen.get(name, name) for name in log.getvalue().decode().split()))
-    print(Path("/dev/shm/left").exists())
+    show = f"cat given > {{named}}/made; touch /dev/shm/left; ls /dev/shm"
+    environment = {{"PATH": os.environ["PATH"], "HOME": str(named), "ELSE": "/dev/shm/nothing"}}
+    seen = {{"left": "left", mine.name: "mine", other.name: "other"}}
+    print(*sorted(seen.get(name, name) for name in said(show, named, environment).split()))
+    print((mine / "made").read_text(), Path("/dev/shm/left").exists())
 finally:
-    shutil.rmtree(mine)
-    shutil.rmtree(other)
+    for folder in (mine, other, elsewhere):
+        shutil.rmtree(folder)
 """
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no shared memory here")
+@pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize("uid", [0, 65534])
-def test_a_folder_in_shared_memory_is_there_and_no_other(uid: int) -> None:
-    """A site's TMPDIR may be /dev/shm, and with it a trial's folder."""
-    if uid and os.geteuid() != 0:
-        uid = 0
-    said = subprocess.run(
-        [sys.executable, "-c", IN_SHARED_MEMORY, str(uid)],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    possible, *found = said.split()
-    if possible == "0":
-        pytest.skip("NOT TESTED: there are no namespaces of process ids here")
-    assert found == ["7", "left", "mine", "False"]
+def test_a_folder_in_shared_memory_is_there_and_no_other(uid: int, linked: bool) -> None:
+    """A site's TMPDIR may be /dev/shm, or a link to it, and with it a trial's folder."""
+    told = told_in_namespace(uid, IN_SHARED_MEMORY.format(linked=linked))
+    assert told == ["left", "mine", "7", "False"]
 
 
 def test_memory_is_watched_over_the_whole_tree(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from odd_recipes import RECIPES, try_recipe
 from odd_servers import OddServer, Server, running, servers, try_server
 
 FULL = 500  # examples of each of the four kinds
-FEW = 10
+FEW = 25
 
 
 def examples(number: int) -> Callable[[Any], Any]:

@@ -34,7 +34,6 @@ _REC, _PRIVATE = 1 << 14, 1 << 18
 _CONTROLS = b"/sys/fs/cgroup"  # whoever can write there can freeze and kill the user's processes
 _COUNTS_BY_NAMESPACE, _NUMBERS_BY_NAMESPACE = (5, 14), (6, 14)  # Linux
 _SHARED = "/dev/shm"
-_IN_SHARED = re.compile(r"(?:^|[:=])/dev/shm/([^/:]+)")
 _RESERVED = 300  # process ids that the kernel assigns only once, at a namespace's start
 _STATUS = struct.Struct("i")
 _LOST_EXIT = 137
@@ -85,8 +84,14 @@ def separate() -> None:
 
 
 def kept_in_shared(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in /dev/shm below which a command's words and variables have paths."""
-    return tuple({name for word in words for name in _IN_SHARED.findall(word)})
+    """Return the names in /dev/shm below which a command's words and variables have paths.
+
+    Links are followed: a site's /scratch may lead there.
+    """
+    shared = os.path.realpath(_SHARED) + "/"
+    parts = (part for word in words for part in re.split("[:=,]", word) if part.startswith("/"))
+    real = map(os.path.realpath, parts)
+    return tuple({p[len(shared) :].partition("/")[0] for p in real if p.startswith(shared)})
 
 
 def become_first(told: int, tell: int, shared_mb: int, processes: int, kept: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from functools import cache
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from hpcscientist.system.lean import without
+from hpcscientist.system.lean import start_quickly, without
 from hpcscientist.system.processes import PR_SET_PDEATHSIG, prctl
 
 if TYPE_CHECKING:  # `main` imports what it brings, and that without NumPy
@@ -29,9 +29,6 @@ if TYPE_CHECKING:  # `main` imports what it brings, and that without NumPy
 
 MESSAGE = 1 << 16  # bytes; more than any request has
 _EXTRACTION = "hpcscientist.literature.library.processes.extraction"
-# New objects before a garbage collection: reading makes many thousands of objects, and hardly any
-# reference cycles.
-_COLLECTED = 50_000
 _TICK_S = 0.01
 
 
@@ -121,9 +118,9 @@ def main(handle: int, parent: int, modules: Sequence[str]) -> None:
     """Import modules, then serve on a socket until it is closed or the parent ends."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == parent:
+        start_quickly()
         with without("numpy"):  # Arrow would import it, but needs no NumPy arrays here
             importlib.import_module(_EXTRACTION)
-        gc.set_threshold(_COLLECTED)
         for module in modules:
             _prepare(module)
         ForkServer(socket.socket(fileno=handle)).run()
